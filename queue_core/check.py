@@ -1,0 +1,103 @@
+"""The invariants, verified against the whole store. Operators run it; every test that used a store ends with it."""
+
+from collections import Counter, defaultdict
+
+from queue_core import fairness
+from queue_core.history import Kind
+from queue_core.ledger import Counts, Tag, Totals
+from queue_core.snapshot import Finding
+from queue_core.stores.base import Inventory
+from queue_core.task import LIVE, State, id_text
+
+LIMIT = 100  # findings of one kind that are reported
+
+
+def check(inventory: Inventory) -> list[Finding]:
+    """Every broken invariant; an empty list is a sound store.
+
+    Cost: one pass over all tasks and the journal. Reads one transaction; writes nothing.
+    """
+    findings: list[Finding] = []
+
+    def say(invariant: int, message: str) -> None:
+        if sum(finding.invariant == invariant for finding in findings) < LIMIT:
+            findings.append(Finding(invariant, message))
+
+    tags = {tag.number: tag for tag in inventory.tags}
+    counted: dict[int, Counts] = defaultdict(Counts)
+    heads: dict[int, tuple[int, int]] = {}
+    holding: list[tuple[int, bytes]] = []
+    for record in inventory.records:
+        name = f"task {id_text(record.id)}"
+        if record.tag not in tags:
+            say(1, f"{name} belongs to tag number {record.tag}, which is not known")
+            continue
+        counted[record.tag].add(record.state, 1)
+        if record.state is State.PENDING:
+            heads[record.tag] = min(heads.get(record.tag, (record.place, record.ready)), (record.place, record.ready))
+        if record.dedupe_key is not None and record.state in LIVE:
+            holding.append((record.tag, record.id))
+        if (record.state is State.INFLIGHT) != (record.hold is not None) and record.state in LIVE:
+            say(1, f"{name} is {record.state} and its lease is {record.hold}")
+        if not 0 <= record.attempts <= record.leases:
+            say(5, f"{name} counts {record.attempts} attempts of {record.leases} leases")
+        if record.version > inventory.meta.last_version or record.place > inventory.meta.last_place:
+            say(1, f"{name} has a version or place that was never given out")
+        open_lease = record.state is State.INFLIGHT
+        if len(record.history) != min(record.leases - open_lease, 100):
+            say(5, f"{name} has {len(record.history)} closed attempts after {record.leases} leases")
+
+    for problem in inventory.problems:
+        say(1, problem)
+    if sorted(holding) != sorted(inventory.holders):
+        say(1, "the dedupe keys held are not those of the live tasks")
+    _counters(inventory, tags, counted, say)
+    for tag in inventory.tags:
+        if (tag.head, tag.head_ready) != heads.get(tag.number, (0, 0)):
+            say(
+                4,
+                f"tag {tag.name[:100]!r} takes place {tag.head} for its next, it is {heads.get(tag.number)}",
+            )
+        if not tag.eligible == (tag.number in inventory.eligible) == tag.may_be_served():
+            say(3, f"tag {tag.name[:100]!r}: the rotation's view of it is not its state")
+        if tag.timer != inventory.timers.get(tag.number, 0):
+            say(3, f"tag {tag.name[:100]!r} has the timer {tag.timer}, not the one in the index")
+    for extra in (inventory.eligible | set(inventory.timers)) - set(tags):
+        say(3, f"tag number {extra} is in the rotation and not known")
+    if tags and not 1 <= inventory.meta.turn.tag <= inventory.meta.last_tag:
+        say(3, f"the cursor is on tag number {inventory.meta.turn.tag}, outside the ring")
+    entries = list(inventory.journal)
+    numbers = [number for number, _ in entries]
+    if numbers and (numbers != list(range(numbers[0], numbers[-1] + 1)) or numbers[-1] != inventory.meta.events):
+        say(7, "the journal has a gap, or its end is not the number of entries ever written")
+    for violation in fairness.violations(entry for _, entry in entries if entry.kind is Kind.LEASE):
+        say(3, violation.text)
+    return findings
+
+
+def _counters(inventory: Inventory, tags: dict[int, Tag], counted: dict[int, Counts], say) -> None:  # type: ignore[no-untyped-def]
+    meta = inventory.meta
+    summed: Counter[str] = Counter()
+    for tag in inventory.tags:
+        if tag.counts != counted[tag.number]:
+            say(2, f"tag {tag.name[:100]!r} counts {tag.counts}, a full count gives {counted[tag.number]}")
+        _conserved(tag.totals, tag.counts, f"tag {tag.name[:100]!r}", say)
+        for field in Totals.__struct_fields__:
+            summed[field] += getattr(tag.totals, field)
+    whole = Counts(*(sum(getattr(count, state) for count in counted.values()) for state in Counts.__struct_fields__))
+    if meta.counts != whole:
+        say(2, f"the queue counts {meta.counts}, a full count gives {whole}")
+    for field in Totals.__struct_fields__:
+        if getattr(meta.totals, field) != summed[field]:
+            say(2, f"total {field} of the queue is {getattr(meta.totals, field)}, of its tags {summed[field]}")
+    _conserved(meta.totals, meta.counts, "the queue", say)
+
+
+def _conserved(totals: Totals, counts: Counts, name: str, say) -> None:  # type: ignore[no-untyped-def]
+    came = totals.pushed + totals.moved_in
+    went = totals.acked + totals.moved_out + totals.expunged
+    if came != went + counts.all:
+        say(6, f"{name}: {came} came, {went} went, {counts.all} are here")
+    for field in Totals.__struct_fields__ + Counts.__struct_fields__:
+        if getattr(totals, field, 0) < 0 or getattr(counts, field, 0) < 0:
+            say(2, f"{name}: {field} is negative")

@@ -1,0 +1,116 @@
+"""Records and payloads as bytes.
+
+A record is one version byte and MessagePack with fields by position, so a field may only ever be
+added at the end, with a default. A payload is JSON text, checked to come back as the same value.
+"""
+
+import json
+from typing import Any
+
+import msgspec
+
+from queue_core.errors import InvalidPayload, StoreCorrupt
+from queue_core.history import Entry
+from queue_core.ledger import Meta, Tag, WorkerRecord
+from queue_core.task import Record
+
+VERSION = b"\x01"
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {
+    kind: msgspec.msgpack.Decoder(kind) for kind in (Record, Tag, Meta, WorkerRecord, list[Entry])
+}
+
+
+def encode(record: Record | Tag | Meta | WorkerRecord | list[Entry]) -> bytes:
+    return VERSION + _encode(record)
+
+
+def _decode(data: bytes, kind: Any) -> Any:
+    if data[:1] != VERSION:
+        raise StoreCorrupt(f"a stored {kind} has version byte {data[:1]!r}, not {VERSION!r}; run queue-core check")
+    try:
+        return _decoders[kind].decode(memoryview(data)[1:])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreCorrupt(
+            f"a stored {kind} of {len(data)} bytes does not decode: {error}; run queue-core check"
+        ) from error
+
+
+def decode_record(data: bytes) -> Record:
+    record: Record = _decode(data, Record)
+    return record
+
+
+def decode_tag(data: bytes) -> Tag:
+    tag: Tag = _decode(data, Tag)
+    return tag
+
+
+def decode_meta(data: bytes) -> Meta:
+    meta: Meta = _decode(data, Meta)
+    return meta
+
+
+def decode_worker(data: bytes) -> WorkerRecord:
+    worker: WorkerRecord = _decode(data, WorkerRecord)
+    return worker
+
+
+def decode_entries(data: bytes) -> list[Entry]:
+    entries: list[Entry] = _decode(data, list[Entry])
+    return entries
+
+
+# --- payloads -------------------------------------------------------------------------------------
+
+
+def dump_payload(value: Any) -> bytes:
+    """A JSON value as bytes. Raises InvalidPayload with the path to what would not survive."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidPayload(_complaint(value) or f"payload is not a JSON value: {error}") from None
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:  # lone surrogates survive as \ud800 escapes
+        data = json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+    if json.loads(data) != value:  # tuples and keys that are not strings pass dumps, changed
+        raise InvalidPayload(_complaint(value) or "payload does not survive a round trip through JSON")
+    return data
+
+
+def load_payload(data: bytes) -> Any:
+    """The value of stored JSON text. Raises ValueError when it is not JSON."""
+    return json.loads(data)
+
+
+def _complaint(value: Any) -> str | None:
+    """Where and why the value is not JSON; None when nothing is found."""
+    trail: list[tuple[str, Any, tuple[int, ...]]] = [("payload", value, ())]
+    while trail:
+        path, item, parents = trail.pop()
+        if id(item) in parents:
+            return f"{path} contains itself: JSON has no references"
+        match item:
+            case dict():
+                for key, inner in item.items():
+                    if not isinstance(key, str):
+                        return f"{path} has the key {key!r:.60} of type {type(key).__name__}: keys must be str"
+                    trail.append((f"{path}[{key!r:.60}]", inner, (*parents, id(item))))
+            case list():
+                trail += [(f"{path}[{i}]", inner, (*parents, id(item))) for i, inner in enumerate(item)]
+            case float() if item != item or item in (float("inf"), float("-inf")):
+                return f"{path} is {item!r}: JSON has no such number; use None or text"
+            case int() if item.bit_length() > 14_284:
+                return f"{path} is an integer of more than 4,300 digits: use text"
+            case None | bool() | int() | float() | str():
+                pass
+            case _:
+                return (
+                    f"{path} is {item!r:.60} of type {type(item).__name__}: JSON has only null, booleans, numbers, "
+                    "strings, lists and objects; convert it first, or give open_queue a serializer"
+                )
+        if len(parents) > 900:
+            return f"{path:.200}… is nested too deeply for JSON"
+    return None

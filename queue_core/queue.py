@@ -1,0 +1,598 @@
+"""The queue: the verbs, with arguments checked and payloads turned into bytes outside any transaction."""
+
+import logging
+import math
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+import msgspec
+from uuid_utils import uuid7
+
+from queue_core import codec
+from queue_core.check import check
+from queue_core.errors import InvalidArgument, InvalidPayload, InvalidTag
+from queue_core.history import Event
+from queue_core.ledger import Counts, WorkerRecord
+from queue_core.snapshot import Explanation, Finding, Page, Settings, Snapshot
+from queue_core.stores import open_store
+from queue_core.stores.base import Capabilities, Change, Clock, Done, Ending, Found, Logged, NewTask, Reader, Store
+from queue_core.task import (
+    SECOND,
+    Lease,
+    Outcome,
+    State,
+    Task,
+    Token,
+    clean_text,
+    is_token,
+    microseconds,
+    parse_id,
+    parse_token,
+)
+
+T = TypeVar("T")
+log = logging.getLogger("queue_core")
+
+TAG_LIMIT = 65_535
+BATCH_LIMIT = 10_000
+BATCH_BYTES = 64 << 20
+LONGEST = 100 * 365 * 86_400  # seconds: a delay or ttl above this is a mistake
+RECHECK = 1.0  # seconds: a blocked lease looks again, so that a clock that jumps is seen
+
+
+def system_clock() -> int:
+    return time.time_ns() // 1_000
+
+
+class Serializer(Protocol):
+    """Maps payloads to and from JSON values."""
+
+    def dump(self, payload: Any) -> Any: ...
+
+    def load(self, value: Any) -> Any: ...
+
+
+class _Plain:
+    def dump(self, payload: Any) -> Any:
+        return payload
+
+    def load(self, value: Any) -> Any:
+        return value
+
+
+class _Typed:
+    """A dataclass or ``msgspec.Struct`` as payload."""
+
+    def __init__(self, kind: type) -> None:
+        self._kind = kind
+
+    def dump(self, payload: Any) -> Any:
+        if not isinstance(payload, self._kind):
+            raise InvalidPayload(f"payload is a {type(payload).__name__}; this queue takes {self._kind.__name__}")
+        return msgspec.to_builtins(payload)
+
+    def load(self, value: Any) -> Any:
+        return msgspec.convert(value, self._kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One task for ``push_many``; the fields are the arguments of ``push``."""
+
+    payload: Any
+    tag: str | None = None
+    id: str | UUID | None = None
+    delay: float | timedelta = 0
+    max_attempts: int = 5
+    dedupe_key: str | None = None
+
+
+class Undecodable:
+    """Stands for a payload that the queue's serializer cannot read: the stored JSON text and the error."""
+
+    def __init__(self, data: bytes, error: str) -> None:
+        self.data = data
+        self.error = error
+
+    def __repr__(self) -> str:
+        return f"Undecodable({self.data[:60]!r}, {self.error!r:.120})"
+
+
+Held = Lease | str
+_UNSET: Any = object()
+
+
+class View:
+    """Reads that all see one commit. Made by ``Queue.view()``; of no use after it."""
+
+    def __init__(self, reader: Reader, task: Callable[[Found], Task]) -> None:
+        self._reader = reader
+        self._task = task
+
+    def get(self, id: str | UUID) -> Task:
+        """The task of this id. Raises TaskNotFound."""
+        return self._task(self._reader.get(parse_id(id)))
+
+    def tasks(
+        self, state: State | str, *, tag: str | None = None, after: str | None = None, limit: int = 100,
+        reverse: bool = False,
+    ) -> Page:  # fmt: skip
+        """One page of a state: pending by place, scheduled by due time, inflight by expiry, dead and trash by entry.
+
+        ``after`` is the ``next`` of the page before; ``reverse`` starts at the other end. Raises
+        InvalidArgument for an unknown state, a limit outside 1..10,000 or a foreign ``after``.
+        """
+        limit = _whole(limit, "limit", 1, BATCH_LIMIT)
+        found, following, total = self._reader.page(_state(state), tag, after, limit, reverse)
+        return Page(tuple(map(self._task, found)), following, total)
+
+    def snapshot(self) -> Snapshot:
+        """The whole queue at one instant; cost grows with tags, never with tasks."""
+        return self._reader.snapshot()
+
+    def counts(self) -> Counts:
+        """Tasks by state."""
+        return msgspec.structs.replace(self._reader.meta.counts)
+
+    def explain(self, id: str | UUID) -> Explanation:
+        """Why a task is not running yet. Raises TaskNotFound."""
+        found, explanation = self._reader.explain(parse_id(id))
+        return Explanation(
+            self._task(found), explanation.ahead, explanation.ahead_exact, explanation.turns, explanation.serves,
+            explanation.blocked_by, explanation.text,
+        )  # fmt: skip
+
+    def journal(self, *, after: int | None = None, limit: int = 1_000, tag: str | None = None) -> list[Event]:
+        """Events numbered above ``after``, oldest first; the newest ``limit`` when ``after`` is None."""
+        limit = _whole(limit, "limit", 1, 1_000_000)
+        logged = self._reader.journal(-1 if after is None else _whole(after, "after", 0, 1 << 62), limit, tag)
+        return [Event(*entry) for entry in logged]
+
+    def check(self) -> list[Finding]:
+        """Every broken invariant of the whole store; empty = sound. Reads every task once."""
+        return check(self._reader.inventory())
+
+
+class Queue:
+    """A fair, durable task queue. Made by ``open_queue``; safe for any number of threads."""
+
+    def __init__(
+        self, store: Store, clock: Clock, *, on_event: Callable[[Event], None] | None = None,
+        serializer: Serializer | None = None, tag_of: Callable[[Any], str] | None = None,
+    ) -> None:  # fmt: skip
+        self._store = store
+        self._clock = clock
+        self._on_event = on_event
+        self._serializer = serializer or _Plain()
+        self._tag_of = tag_of
+        self._viewing = threading.local()
+
+    @property
+    def url(self) -> str:
+        return self._store.url
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this store can do."""
+        return self._store.capabilities
+
+    # --- in
+
+    def push(
+        self, payload: Any, *, tag: str | None = None, id: str | UUID | None = None, delay: float | timedelta = 0,
+        max_attempts: int = 5, dedupe_key: str | None = None,
+    ) -> Task:  # fmt: skip
+        """Store a task; as durable as the store declares when this returns.
+
+        ``tag`` is "" or what ``tag_of`` derives; ``delay`` in seconds. An ``id`` that exists: its payload and
+        options are replaced and it is pending once at its old place (dead or in trash: a redrive); in another
+        tag it is a Conflict. A ``dedupe_key`` that is held in the tag: the holder comes back, nothing changes.
+        Raises InvalidPayload, InvalidTag, InvalidArgument, Conflict, QueueFull, StoreFull.
+        """
+        return self.push_many([Item(payload, tag, id, delay, max_attempts, dedupe_key)])[0]
+
+    def push_many(self, items: Iterable[Any]) -> list[Task]:
+        """Store ``Item``, ``(payload, tag)`` or payloads in one commit, all or none; at most 10,000 and 64 MiB."""
+        new = [self._new_task(item) for item in items]
+        size = sum(len(item.payload) for item in new)
+        if len(new) > BATCH_LIMIT or size > BATCH_BYTES:
+            raise InvalidArgument(
+                f"push_many of {len(new):,} items and {size:,} bytes: at most {BATCH_LIMIT:,} items and "
+                f"{BATCH_BYTES:,} bytes in one call; push in batches"
+            )
+        if not new:
+            return []
+        found = self._do(lambda: self._store.push(new))
+        return list(map(self._task, found))
+
+    def _new_task(self, given: Any) -> NewTask:
+        match given:
+            case Item():
+                item = given
+            case (payload, tag):
+                item = Item(payload, tag)
+            case _:
+                item = Item(given)
+        tag = item.tag
+        if tag is None:
+            tag = self._tag_of(item.payload) if self._tag_of is not None else ""
+        return NewTask(
+            uuid7().bytes if item.id is None else parse_id(item.id),
+            item.id is not None,
+            check_tag(tag),
+            codec.dump_payload(self._serializer.dump(item.payload)),
+            _span(item.delay, "delay"),
+            _whole(item.max_attempts, "max_attempts", 1, 1_000_000),
+            None if item.dedupe_key is None else _text(item.dedupe_key, "dedupe_key"),
+        )
+
+    # --- out
+
+    def lease(
+        self, *, ttl: float = 30.0, owner: str | None = None, wait: float = 0.0, ack: Held | Sequence[Held] = ()
+    ) -> Lease | None:
+        """The right to work on the next task of the rotation for ``ttl`` seconds; None when nothing is eligible.
+
+        ``wait`` blocks up to so many seconds, without burning a core. ``ack`` settles finished leases first, in the
+        same commit: a stale one raises LeaseLost and nothing is leased.
+        """
+        leases = self.lease_many(1, ttl=ttl, owner=owner, wait=wait, ack=ack)
+        return leases[0] if leases else None
+
+    def lease_many(
+        self, n: int, *, ttl: float = 30.0, owner: str | None = None, wait: float = 0.0,
+        ack: Held | Sequence[Held] = (),
+    ) -> list[Lease]:  # fmt: skip
+        """``n`` serves of the rotation at one instant; fewer when fewer are eligible, at least one with ``wait``."""
+        n = _whole(n, "n", 1, BATCH_LIMIT)
+        span = _span(ttl, "ttl", 1)
+        name = default_owner() if owner is None else _text(owner, "owner")
+        until = time.monotonic() + _span(wait, "wait") / SECOND
+        settle: Sequence[Token] = [_token(held) for held in ([ack] if isinstance(ack, Lease | str) else ack)]
+        while True:
+            mark = self._store.mark()
+            tokens, settle = settle, ()
+            found = self._do(partial(self._store.lease, n, span, name, tokens))
+            leases = [lease for lease in map(self._lease, found) if lease is not None]
+            left = until - time.monotonic()
+            if leases or (left <= 0 and not found):
+                return leases
+            if not found:
+                moment = self._store.next_moment()
+                soon = RECHECK if moment is None else max((moment - self._clock()) / SECOND, 0.001)
+                self._store.wait(mark, min(left, RECHECK, soon))
+
+    def _lease(self, found: Found) -> Lease | None:
+        """The lease, or None for a payload that does not decode: that one is dead-lettered, its bytes unchanged."""
+        lease = Lease(self._task(found))
+        if not isinstance(lease.payload, Undecodable):
+            return lease
+        ending = Ending(Outcome.DEAD_LETTERED, reason=f"payload does not decode: {lease.payload.error}")
+        self._do(lambda: self._store.settle([_token(lease)], ending))
+        return None
+
+    def heartbeat(self, lease: Held, *, ttl: float | None = None) -> Lease:
+        """The same lease with a new token, good for ``ttl`` seconds (as leased) from now, never less than before.
+
+        Raises LeaseLost when the token is not the newest.
+        """
+        span = None if ttl is None else _span(ttl, "ttl", 1)
+        return Lease(self._task(self._do(lambda: self._store.heartbeat(_token(lease), span))))
+
+    def ack(self, lease: Held) -> None:
+        """The task is done and gone for good. Raises LeaseLost."""
+        self.ack_many([lease])
+
+    def ack_many(self, leases: Iterable[Held]) -> None:
+        """All are done, or none: ``LeaseLost.tokens`` names the stale ones."""
+        tokens = [_token(lease) for lease in leases]
+        if tokens:
+            self._do(lambda: self._store.settle(tokens, Ending(Outcome.ACKED)))
+
+    def nack(self, lease: Held, error: object, *, retry_in: float | timedelta | None = None) -> Task:
+        """The attempt failed: scheduled again after a backoff (or ``retry_in`` seconds), dead when none is left."""
+        delay = None if retry_in is None else _span(retry_in, "retry_in")
+        return self._settle(lease, Ending(Outcome.NACKED, clean_text(error), delay))
+
+    def release(self, lease: Held) -> Task:
+        """Give it back to its place, now; the attempt is not counted."""
+        return self._settle(lease, Ending(Outcome.RELEASED))
+
+    def defer(self, lease: Held, delay: float | timedelta) -> Task:
+        """Give it back for ``delay`` seconds from now; the attempt is not counted."""
+        return self._settle(lease, Ending(Outcome.DEFERRED, delay=_span(delay, "delay")))
+
+    def _settle(self, lease: Held, ending: Ending) -> Task:
+        return self._task(self._do(lambda: self._store.settle([_token(lease)], ending))[0])
+
+    # --- by id
+
+    def dead_letter(self, lease_or_id: Held | UUID, reason: object, *, version: int | None = None) -> Task:
+        """Into the dead-letter queue, with reason, lease and attempts. A lease or token must be the newest."""
+        text = clean_text(reason)
+        if isinstance(lease_or_id, Lease) or (isinstance(lease_or_id, str) and is_token(lease_or_id)):
+            return self._settle(lease_or_id, Ending(Outcome.DEAD_LETTERED, reason=text))
+        return self._change("dead_letter", lease_or_id, version, reason=text)
+
+    def requeue(self, id: str | UUID, *, version: int | None = None) -> Task:
+        """In flight or scheduled → pending, at its place; a holder loses its lease. Conflict, TaskNotFound."""
+        return self._change("requeue", id, version)
+
+    def redrive(self, id: str | UUID, *, version: int | None = None) -> Task:
+        """Dead → pending at the tail of its tag, in a new cycle. Conflict, TaskNotFound."""
+        return self._change("redrive", id, version)
+
+    def cancel(self, id: str | UUID, *, version: int | None = None) -> Task:
+        """Pending or scheduled → trash. Conflict, TaskNotFound."""
+        return self._change("cancel", id, version)
+
+    def purge(self, id: str | UUID, *, version: int | None = None) -> Task:
+        """Dead → trash. Conflict, TaskNotFound."""
+        return self._change("purge", id, version)
+
+    def restore(self, id: str | UUID, *, version: int | None = None) -> Task:
+        """Trash → where it came from. Conflict, TaskNotFound."""
+        return self._change("restore", id, version)
+
+    def expunge(self, id: str | UUID, *, version: int | None = None) -> Task:
+        """Trash → gone, for good. Conflict, TaskNotFound."""
+        return self._change("expunge", id, version)
+
+    def extend(self, id: str | UUID, ttl: float, *, version: int | None = None) -> Task:
+        """Let an in-flight task's lease last ``ttl`` seconds from now, if that is longer; its token stays."""
+        return self._change("extend", id, version, ttl=_span(ttl, "ttl", 1))
+
+    def replace(self, task: Task, *, payload: Any = _UNSET, version: int | None = None) -> Task:
+        """Store a new payload: that given, or the task's own. Tag, state, place, attempts and token stay."""
+        value = task.payload if payload is _UNSET else payload
+        data = codec.dump_payload(self._serializer.dump(value))
+        return self._change("replace", task.id, version, payload=data, tag=task.tag)
+
+    def _change(self, action: str, id: str | UUID, version: int | None, **details: Any) -> Task:
+        if version is not None:
+            version = _whole(version, "version", 0, 1 << 62)
+        change = Change(action, version, **details)
+        return self._task(self._do(lambda: self._store.change(parse_id(id), change)))
+
+    # --- recovery and settings
+
+    def requeue_inflight(self, *, older_than: datetime | None = None) -> int:
+        """End leases silent since ``older_than`` (inclusive; all when None) as expired; how many.
+
+        Their attempts count: with none left the task is dead, else it is back at its place.
+        """
+        cutoff = None if older_than is None else microseconds(older_than, "older_than")
+        return self._do(lambda: self._store.reclaim(cutoff, None))
+
+    def dead_letter_inflight(self, *, older_than: datetime, reason: object) -> int:
+        """Dead-letter leases silent since ``older_than`` (inclusive); how many."""
+        cutoff = microseconds(older_than, "older_than")
+        return self._do(lambda: self._store.reclaim(cutoff, clean_text(reason)))
+
+    def configure(
+        self, tag: str | None = None, *, weight: int = _UNSET, paused: bool = _UNSET,
+        max_inflight: int | None = _UNSET, min_interval: float = _UNSET, max_pending: int | None = _UNSET,
+        dead_retention: float | None = _UNSET, max_payload: int = _UNSET,
+    ) -> Settings:  # fmt: skip
+        """Change settings of one tag, or of the whole queue; what is not given stays. Returns them all.
+
+        ``weight``: tasks per turn (tags only). ``max_inflight``: leases at a time. ``min_interval``: seconds between
+        two serves. ``max_pending``: waiting tasks (pending and scheduled) above which push is QueueFull. The queue's
+        hold beside those of each tag. ``dead_retention`` (seconds, None for ever) and ``max_payload`` (bytes) are the
+        queue's only.
+        """
+        given: dict[str, Any] = {
+            "weight": weight, "paused": paused, "max_inflight": max_inflight, "min_interval": min_interval,
+            "max_pending": max_pending, "dead_retention": dead_retention, "max_payload": max_payload,
+        }  # fmt: skip
+        given = {name: value for name, value in given.items() if value is not _UNSET}
+        only = {"dead_retention", "max_payload"} if tag is not None else {"weight"}
+        for name in only & set(given):
+            raise InvalidArgument(f"{name} is a setting of {'the whole queue' if tag is not None else 'one tag'}")
+        changes = {name: _SETTINGS[name](value, name) for name, value in given.items()}
+        which = None if tag is None else check_tag(tag)
+        return self._do(lambda: self._store.configure(which, changes))
+
+    def report(self, worker: WorkerRecord) -> None:
+        """Write a worker's record."""
+        self._do(lambda: self._store.report(worker))
+
+    # --- reading
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """A context in which all reads come from one read transaction. Close it before anything is drawn."""
+        with self._store.view() as reader:
+            self._viewing.depth = getattr(self._viewing, "depth", 0) + 1
+            try:
+                yield View(reader, self._task)
+            finally:
+                self._viewing.depth -= 1
+
+    def get(self, id: str | UUID) -> Task:
+        """The task of this id. Raises TaskNotFound."""
+        with self.view() as view:
+            return view.get(id)
+
+    def tasks(
+        self, state: State | str, *, tag: str | None = None, after: str | None = None, limit: int = 100,
+        reverse: bool = False,
+    ) -> Page:  # fmt: skip
+        """One page of a state: see ``View.tasks``."""
+        with self.view() as view:
+            return view.tasks(state, tag=tag, after=after, limit=limit, reverse=reverse)
+
+    def snapshot(self) -> Snapshot:
+        """The whole queue at one instant."""
+        with self.view() as view:
+            return view.snapshot()
+
+    def counts(self) -> Counts:
+        """Tasks by state."""
+        with self.view() as view:
+            return view.counts()
+
+    def explain(self, id: str | UUID) -> Explanation:
+        """Why a task is not running yet."""
+        with self.view() as view:
+            return view.explain(id)
+
+    def journal(self, *, after: int | None = None, limit: int = 1_000, tag: str | None = None) -> list[Event]:
+        """What happened: see ``View.journal``."""
+        with self.view() as view:
+            return view.journal(after=after, limit=limit, tag=tag)
+
+    def check(self) -> list[Finding]:
+        """Every broken invariant of the whole store; empty = sound."""
+        with self.view() as view:
+            return view.check()
+
+    def close(self) -> None:
+        """Give the store's handle back; blocked leases end with StoreGone."""
+        self._store.close()
+
+    def __enter__(self) -> "Queue":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Queue({self.url!r})"
+
+    # --- between the verbs and the store
+
+    def _do(self, verb: Callable[[], Done[T]]) -> T:
+        if getattr(self._viewing, "depth", 0):
+            raise InvalidArgument("a verb that writes was called inside view(): leave the view first")
+        done = verb()
+        if self._on_event is not None:
+            self._emit(done.events)
+        return done.result
+
+    def _emit(self, events: Sequence[Logged]) -> None:
+        assert self._on_event is not None
+        for logged in events:
+            try:
+                self._on_event(Event(*logged))
+            except Exception:
+                log.exception("on_event raised for %s; the verb stands", logged.entry.kind)
+
+    def _task(self, found: Found) -> Task:
+        data = found.record.payload
+        try:
+            payload = self._serializer.load(codec.load_payload(data))
+        except Exception as error:  # noqa: BLE001 - a stranger's serializer may raise anything; the line goes on
+            payload = Undecodable(data, clean_text(error))
+        return Task(found.record, found.tag, payload)
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+def check_tag(tag: Any) -> str:
+    """The tag itself. Raises InvalidTag."""
+    if not isinstance(tag, str):
+        raise InvalidTag(f"tag is {tag!r:.100} of type {type(tag).__name__}: a tag is text")
+    try:
+        size = len(tag.encode())
+    except UnicodeEncodeError:
+        raise InvalidTag(f"tag {tag!r:.100} holds a lone surrogate, which UTF-8 has not") from None
+    if size > TAG_LIMIT:
+        raise InvalidTag(f"tag {tag[:60]!r}… is {size:,} bytes as UTF-8; the limit is {TAG_LIMIT:,}")
+    return tag
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str) or value != value.encode("utf-8", "replace").decode() or len(value) > TAG_LIMIT:
+        raise InvalidArgument(f"{name} is {value!r:.100}: it is text of at most {TAG_LIMIT:,} characters")
+    return value
+
+
+def _whole(value: Any, name: str, least: int, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise InvalidArgument(f"{name} is {value!r:.100}: it is a whole number from {least:,} to {most:,}")
+    return value
+
+
+def _span(value: Any, name: str, least: int = 0) -> int:
+    """Seconds or a timedelta as microseconds, at least ``least``."""
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        raise InvalidArgument(f"{name} is {value!r:.100}: it is a number of seconds")
+    span = round(min(seconds, LONGEST + 1) * SECOND)
+    if not least <= span <= LONGEST * SECOND:
+        raise InvalidArgument(
+            f"{name} is {value!r:.100} seconds: it is {'above' if least else 'at least'} 0 and at most {LONGEST:,}"
+        )
+    return span
+
+
+def _state(value: Any) -> State:
+    try:
+        return State(value)
+    except ValueError:
+        raise InvalidArgument(f"state is {value!r:.100}: it is one of {', '.join(State)}") from None
+
+
+def _token(lease: Any) -> Token:
+    return parse_token(lease.token if isinstance(lease, Lease) else lease)
+
+
+def _flag(value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidArgument(f"{name} is {value!r:.100}: it is True or False")
+    return value
+
+
+def _or_none(rule: Callable[[Any, str], int]) -> Callable[[Any, str], int | None]:
+    return lambda value, name: None if value is None else rule(value, name)
+
+
+_SETTINGS: Mapping[str, Callable[[Any, str], Any]] = {
+    "weight": lambda value, name: _whole(value, name, 1, 1_000_000),
+    "paused": _flag,
+    "max_inflight": _or_none(lambda value, name: _whole(value, name, 1, 1 << 40)),
+    "min_interval": _span,
+    "max_pending": _or_none(lambda value, name: _whole(value, name, 0, 1 << 40)),
+    "dead_retention": _or_none(_span),
+    "max_payload": lambda value, name: _whole(value, name, 1, 1 << 30),
+}
+
+
+def default_owner() -> str:
+    """Who holds a lease when nobody says: host, process and thread."""
+    return f"{socket.gethostname()}:{os.getpid()}:{threading.get_native_id()}"
+
+
+def open_queue(
+    url: str | os.PathLike[str], *, clock: Clock = system_clock, on_event: Callable[[Event], None] | None = None,
+    payload_type: type | None = None, serializer: Serializer | None = None,
+    tag_of: Callable[[Any], str] | None = None, **options: Any,
+) -> Queue:  # fmt: skip
+    """Open a queue: ``lmdb:///path`` or a bare path, ``memory://``, or ``memory://name`` (shared in this process).
+
+    ``clock`` gives microseconds since the epoch. ``on_event`` is called after each commit with what happened.
+    ``payload_type`` is a dataclass or ``msgspec.Struct`` that payloads are given and taken as; ``serializer`` maps
+    them to and from JSON values in another way. ``tag_of`` derives the tag of a payload. Further options go to the
+    store; for lmdb: ``durability`` ("full", "relaxed", "none"), ``busy_timeout`` in seconds, ``map_size`` and
+    ``max_size`` in bytes, ``create``.
+
+    Raises InvalidArgument, MissingDriver, StoreGone (with ``create=False``, nothing is there), StoreVersion,
+    StoreCorrupt.
+    """
+    if payload_type is not None and serializer is not None:
+        raise InvalidArgument("give payload_type or serializer, not both")
+    if payload_type is not None:
+        serializer = _Typed(payload_type)
+    store = open_store(os.fspath(url), clock, **options)
+    return Queue(store, clock, on_event=on_event, serializer=serializer, tag_of=tag_of)

@@ -1,0 +1,177 @@
+"""What a reader gets: snapshots, pages, explanations. Frozen, times as aware datetimes, spans in seconds."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from queue_core.ledger import Totals
+from queue_core.task import Task
+
+COUNT_LIMIT = 1_000  # due and expired are counted up to here
+AHEAD_LIMIT = 10_000  # what is ahead of a task is counted up to here
+
+
+class WhyNot(StrEnum):
+    """Why a tag is not served. The order is that of the checks: the first that holds is given."""
+
+    EMPTY = "empty"
+    SCHEDULED = "only scheduled tasks"
+    QUEUE_PAUSED = "the queue is paused"
+    PAUSED = "paused"
+    QUEUE_LIMIT = "in-flight limit of the queue"
+    LIMIT = "in-flight limit"
+    QUEUE_INTERVAL = "minimum interval of the queue"
+    INTERVAL = "minimum interval"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of a tag, or of the whole queue (where ``weight`` has no meaning and is 1)."""
+
+    weight: int = 1
+    paused: bool = False
+    max_inflight: int | None = None
+    min_interval: float = 0.0
+    max_pending: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TagStats:
+    """One tag. ``due`` and ``expired`` are among the first 1,000 of the store.
+
+    ``oldest_wait`` is that of its next task, in seconds; None when nothing waits.
+    """
+
+    number: int
+    name: str
+    pending: int
+    scheduled: int
+    inflight: int
+    dead: int
+    trash: int
+    due: int
+    expired: int
+    oldest_wait: float | None
+    settings: Settings
+    why_not: WhyNot | None
+    last_served_at: datetime | None
+    last_serve: int | None
+    first_seen_at: datetime
+    eligible_since: datetime | None
+    totals: Totals
+
+    @property
+    def backlog(self) -> int:
+        """Pending and due."""
+        return self.pending + self.due
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """The rotation: tag names in first-seen order, the cursor's tag, what is left of its turn
+    (0: not begun), and who is served next, None when nobody can be."""
+
+    tags: tuple[str, ...]
+    cursor: str | None
+    left: int
+    next: str | None
+    serves: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStats:
+    """A worker as it last reported; it reports every 10 s at most."""
+
+    id: str
+    host: str
+    pid: int
+    started_at: datetime
+    seen_at: datetime
+    stopped_at: datetime | None
+    concurrency: int
+    done: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The whole queue at one instant, from one read transaction."""
+
+    at: datetime
+    pending: int
+    scheduled: int
+    inflight: int
+    dead: int
+    trash: int
+    due: int
+    expired: int
+    oldest_wait: float | None
+    settings: Settings
+    totals: Totals
+    ring: Ring
+    workers: tuple[WorkerStats, ...]
+    tags: tuple[TagStats, ...] = field(repr=False)
+
+    @property
+    def backlog(self) -> int:
+        """Pending and due."""
+        return self.pending + self.due
+
+    @property
+    def due_text(self) -> str:
+        return counted(self.due)
+
+    @property
+    def expired_text(self) -> str:
+        return counted(self.expired)
+
+
+def counted(number: int) -> str:
+    """A count that stops at 1,000, as text: "1,000+" when it stopped."""
+    return f"{number:,}+" if number >= COUNT_LIMIT else f"{number:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of tasks; ``next`` goes in as ``after`` for the page behind it, None at the end.
+
+    ``total`` counts all tasks of the state (and tag), on other pages too.
+    """
+
+    items: tuple[Task, ...]
+    next: str | None
+    total: int
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a task is not running yet.
+
+    ``ahead`` counts the tasks before it in its tag (exact to 10,000, ``ahead_exact`` tells);
+    ``turns`` of its tag and ``serves`` of the whole queue come before it under the present load, None
+    when that cannot be said (it is not pending, or its tag is held back). ``blocked_by`` says what
+    holds its tag back, ``text`` says it all in words.
+    """
+
+    task: Task
+    ahead: int | None
+    ahead_exact: bool
+    turns: int | None
+    serves: int | None
+    blocked_by: WhyNot | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One broken invariant, found by ``check()``. ``invariant`` is its number in ARCHITECTURE.md."""
+
+    invariant: int
+    message: str

@@ -1,0 +1,182 @@
+"""The seam between the queue and its stores: a dozen verbs, each one atomic transition.
+
+A verb's docstring states its guarantee, never a mechanism. ``Queue`` checks arguments and turns
+payloads into bytes before it calls a store; a store gives back records with the names of their tags.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from queue_core.history import Entry
+from queue_core.ledger import Meta, Tag, WorkerRecord
+from queue_core.snapshot import Explanation, Settings, Snapshot
+from queue_core.task import Outcome, Record, State, Token
+
+T = TypeVar("T")
+Clock = Callable[[], int]  # microseconds since the epoch, UTC
+
+PIECE = 1_000  # tasks moved in one commit by whatever moves many
+
+
+class Found(NamedTuple):
+    """A record with the name of its tag."""
+
+    record: Record
+    tag: str
+
+
+class Logged(NamedTuple):
+    """A journal entry with its number and the name of its tag; None for the whole queue."""
+
+    number: int
+    tag: str | None
+    entry: Entry
+
+
+class Done(NamedTuple, Generic[T]):
+    """What a verb returned, and what it wrote into the journal."""
+
+    result: T
+    events: list[Logged]
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a store can do; tests and dashboard ask this, never the class."""
+
+    durable: bool
+    multi_process: bool
+    journal: bool
+    history: bool = False
+    plans: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """A task to push. ``known`` tells that the caller gave the id, so that it may exist already."""
+
+    id: bytes
+    known: bool
+    tag: str
+    payload: bytes
+    delay: int
+    max_attempts: int
+    dedupe_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a lease is settled. ``delay`` in microseconds; None is the backoff for a nack, at once else."""
+
+    outcome: Outcome
+    error: str | None = None
+    delay: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a verb by id asks: ``action`` is a name in ``engine.operate.ACTIONS``."""
+
+    action: str
+    version: int | None = None
+    reason: str = ""
+    ttl: int = 0
+    payload: bytes = b""
+    tag: str | None = None
+
+
+@dataclass
+class Inventory:
+    """The whole store, read without trusting any of its indexes.
+
+    ``records`` streams every task there is. While it is read, ``problems`` collects what only the store
+    can see: an index entry without its task, a task without its entries, bytes that do not decode.
+    """
+
+    meta: Meta
+    tags: list[Tag]
+    records: Iterator[Record]
+    eligible: set[int]
+    timers: dict[int, int]
+    holders: list[tuple[int, bytes]]  # (tag, id) of every dedupe key that is held
+    journal: Iterator[tuple[int, Entry]]
+    problems: list[str]
+
+
+class Reader(Protocol):
+    """All reads of one transaction."""
+
+    @property
+    def now(self) -> int: ...
+
+    @property
+    def meta(self) -> Meta: ...
+
+    def get(self, id: bytes) -> Found:
+        """Raises TaskNotFound."""
+
+    def page(
+        self, state: State, tag: str | None, after: str | None, limit: int, reverse: bool
+    ) -> tuple[list[Found], str | None, int]:
+        """(tasks, where the next page starts, how many there are in all)."""
+
+    def snapshot(self) -> Snapshot: ...
+
+    def explain(self, id: bytes) -> tuple[Found, Explanation]: ...
+
+    def journal(self, after: int, limit: int, tag: str | None) -> list[Logged]:
+        """Entries numbered above ``after``, oldest first; with a negative ``after``, the last ``limit``."""
+
+    def inventory(self) -> Inventory:
+        """Everything that is stored, for ``check``."""
+
+
+class Store(Protocol):
+    """Where the tasks are."""
+
+    url: str
+    capabilities: Capabilities
+
+    def push(self, items: Sequence[NewTask]) -> Done[list[Found]]:
+        """All items are stored, in order, or none. QueueFull, Conflict."""
+
+    def lease(self, n: int, ttl: int, owner: str, settle: Sequence[Token]) -> Done[list[Found]]:
+        """``settle`` is acknowledged first, in the same commit (LeaseLost: nothing happened); then up to
+        ``n`` serves of the rotation at one instant, after all due and expired tasks have moved."""
+
+    def heartbeat(self, token: Token, ttl: int | None) -> Done[Found]:
+        """The lease has a new token and expires no earlier. LeaseLost."""
+
+    def settle(self, tokens: Sequence[Token], ending: Ending) -> Done[list[Found]]:
+        """All leases end so, each attempt closed once, or none. LeaseLost names the stale ones."""
+
+    def change(self, id: bytes, change: Change) -> Done[Found]:
+        """Compare-and-set by id. Conflict, TaskNotFound."""
+
+    def reclaim(self, cutoff: int | None, reason: str | None) -> Done[int]:
+        """Leases silent since ``cutoff`` or before end as expired, back to their places; with a
+        ``reason`` they are dead. In pieces; how many."""
+
+    def configure(self, tag: str | None, changes: dict[str, int | bool | None]) -> Done[Settings]:
+        """Settings of one tag, or of the queue (None), seen by every process from the next serve."""
+
+    def report(self, worker: WorkerRecord) -> Done[None]:
+        """The worker's record is what was given."""
+
+    def view(self) -> AbstractContextManager[Reader]:
+        """All reads inside see one commit."""
+
+    def mark(self) -> int:
+        """A number that differs after every commit of any process. Cheap."""
+
+    def wait(self, mark: int, timeout: float) -> None:
+        """Return when ``mark()`` is no longer ``mark``, within 50 ms, or after ``timeout`` seconds."""
+
+    def next_moment(self) -> int | None:
+        """When, with no further commit, something may become eligible or must be moved; None: never."""
+
+    def close(self) -> None:
+        """Give the handle back. Further verbs raise StoreGone."""

@@ -1,0 +1,145 @@
+"""A store inside this process: the engine's verbs over transactions of records."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
+
+from queue_core.errors import StoreFull
+from queue_core.history import Entry
+from queue_core.ledger import Meta, WorkerRecord
+from queue_core.snapshot import Explanation, Settings, Snapshot
+from queue_core.stores.base import Change, Clock, Done, Ending, Found, Inventory, Logged, NewTask
+from queue_core.stores.engine import deliver, operate, read
+from queue_core.stores.engine import settle as settling
+from queue_core.stores.engine.records import Records
+from queue_core.task import State, Token
+
+T = TypeVar("T")
+Operation = Callable[[Records], T]
+WORKER_RETENTION = 3600_000_000  # a worker that stopped, or was last seen, an hour ago is forgotten
+
+
+class RecordReader:
+    """``Reader`` over the records of one transaction."""
+
+    def __init__(self, records: Records, inventory: Callable[[], Inventory]) -> None:
+        self._records = records
+        self.inventory = inventory
+
+    @property
+    def now(self) -> int:
+        return self._records.now
+
+    @property
+    def meta(self) -> Meta:
+        return self._records.meta
+
+    def get(self, id: bytes) -> Found:
+        return read.get(self._records, id)
+
+    def page(
+        self, state: State, tag: str | None, after: str | None, limit: int, reverse: bool
+    ) -> tuple[list[Found], str | None, int]:
+        return read.page(self._records, state, tag, after, limit, reverse)
+
+    def snapshot(self) -> Snapshot:
+        return read.snapshot(self._records)
+
+    def explain(self, id: bytes) -> tuple[Found, Explanation]:
+        return read.explain(self._records, id)
+
+    def journal(self, after: int, limit: int, tag: str | None) -> list[Logged]:
+        return read.journal(self._records, after, limit, tag)
+
+
+class EmbeddedStore(ABC):
+    """The verbs of ``Store``. A subclass offers transactions, and ways to wait and to close.
+
+    ``now`` is injected per queue: handles on one store may have different clocks in tests, never in life.
+    """
+
+    @abstractmethod
+    def _write(self, operation: Operation[T], *, grows: bool = False) -> Done[T]:
+        """Run the operation in a write transaction and commit. ``grows``: refused when little room is left."""
+
+    @abstractmethod
+    def _read(self) -> AbstractContextManager[Records]:
+        """Records of one read transaction."""
+
+    @abstractmethod
+    def _inventory(self, records: Records) -> Inventory: ...
+
+    def push(self, items: Sequence[NewTask]) -> Done[list[Found]]:
+        return self._write(lambda tx: deliver.push(tx, items), grows=True)
+
+    def lease(self, n: int, ttl: int, owner: str, settle: Sequence[Token]) -> Done[list[Found]]:
+        if not settle:
+            with self._read() as tx:
+                if not deliver.promising(tx):
+                    return Done([], [])
+        events: list[Logged] = []
+        while True:
+            done = self._write(lambda tx, settle=tuple(settle): deliver.lease(tx, n, ttl, owner, settle))  # type: ignore[misc]
+            events += done.events
+            if done.result is not None:
+                return Done(done.result, events)
+            settle = ()  # they were settled with the first piece
+
+    def heartbeat(self, token: Token, ttl: int | None) -> Done[Found]:
+        return self._write(lambda tx: settling.heartbeat(tx, token, ttl))
+
+    def settle(self, tokens: Sequence[Token], ending: Ending) -> Done[list[Found]]:
+        return self._write(lambda tx: settling.settle(tx, tokens, ending))
+
+    def change(self, id: bytes, change: Change) -> Done[Found]:
+        return self._write(lambda tx: operate.change(tx, id, change))
+
+    def reclaim(self, cutoff: int | None, reason: str | None) -> Done[int]:
+        with self._read() as tx:
+            upto = tx.meta.fence
+        done, after, events = 0, (0, 0), []
+        while True:
+            try:
+                piece = self._write(
+                    lambda tx, after=after: operate.reclaim(tx, cutoff, reason, upto, after)  # type: ignore[misc]
+                )
+            except StoreFull as error:
+                error.done = done
+                raise
+            count, following = piece.result
+            done += count
+            events += piece.events
+            if following is None:
+                return Done(done, events)
+            after = following
+
+    def configure(self, tag: str | None, changes: dict[str, int | bool | None]) -> Done[Settings]:
+        return self._write(lambda tx: operate.configure(tx, tag, changes))
+
+    def report(self, worker: WorkerRecord) -> Done[None]:
+        def write(tx: Records) -> None:
+            for known in tx.workers():
+                if known.id != worker.id and tx.now - known.seen > WORKER_RETENTION:
+                    tx.put_worker(None, known.id)
+            tx.put_worker(worker)
+
+        return self._write(write)
+
+    @contextmanager
+    def view(self) -> Iterator[RecordReader]:
+        with self._read() as records:
+            yield RecordReader(records, lambda: self._inventory(records))
+
+    def next_moment(self) -> int | None:
+        with self._read() as tx:
+            moments = [tx.next_moment(), tx.meta.open_at if tx.meta.open_at > tx.now else None]
+        return min((at for at in moments if at is not None), default=None)
+
+
+def named(first: int, events: Sequence[tuple[str | None, Entry]]) -> list[Logged]:
+    """Journal entries with their numbers, the first of which is ``first``."""
+    return [Logged(first + i, name, entry) for i, (name, entry) in enumerate(events)]
+
+
+__all__ = ["Clock", "EmbeddedStore", "Operation", "RecordReader", "named"]

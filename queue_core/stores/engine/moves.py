@@ -1,0 +1,128 @@
+"""The one way by which a task changes: counts, head, dedupe key, eligibility and journal go with it."""
+
+from queue_core import task as tasks
+from queue_core.errors import InvalidPayload
+from queue_core.history import Entry, Kind
+from queue_core.ledger import TRASH_RETENTION, Tag
+from queue_core.stores.engine.records import Records
+from queue_core.task import LIVE, Outcome, Record, State
+
+
+def fits(tx: Records, payload: bytes) -> None:
+    """Raises InvalidPayload for one that is over the limit of the queue."""
+    if len(payload) > tx.meta.max_payload:
+        raise InvalidPayload(
+            f"payload is {len(payload):,} bytes as JSON; the limit is {tx.meta.max_payload:,}: store the data "
+            "elsewhere and push a reference to it, or raise max_payload with configure()"
+        )
+
+
+def shift(tx: Records, tag: Tag, old: Record | None, new: Record | None) -> None:
+    """``old`` becomes ``new``; either may be None. Every entry and every exit of a task comes through here."""
+    tx.put(old, new)
+    total = tx.meta.counts
+    if old is not None:
+        tag.counts.add(old.state, -1)
+        total.add(old.state, -1)
+    if new is not None:
+        tag.counts.add(new.state, 1)
+        total.add(new.state, 1)
+    _dedupe(tx, tag, old, new)
+    _head(tx, tag, old, new)
+    review(tx, tag)
+
+
+def _dedupe(tx: Records, tag: Tag, old: Record | None, new: Record | None) -> None:
+    """A key is held while its task is live, and by one task."""
+    before = old.dedupe_key if old is not None and old.state in LIVE else None
+    after = new.dedupe_key if new is not None and new.state in LIVE else None
+    if before != after:
+        if before is not None:
+            tx.set_holder(tag.number, before, None)
+        if after is not None:
+            assert new is not None
+            tx.set_holder(tag.number, after, new.id)
+
+
+def _head(tx: Records, tag: Tag, old: Record | None, new: Record | None) -> None:
+    """The tag knows its next task, so that neither a lease nor a snapshot has to look for it."""
+    place = new.place if new is not None and new.state is State.PENDING else 0
+    if old is not None and old.state is State.PENDING and old.place == tag.head != place:
+        found = tx.head(tag.number, tag.head)
+        tag.head, tag.head_ready = (found.place, found.ready) if found is not None else (0, 0)
+    if new is not None and place and (not tag.head or place <= tag.head):
+        tag.head, tag.head_ready = place, new.ready
+
+
+def review(tx: Records, tag: Tag) -> None:
+    """Bring the rotation's view of a tag up to date. Called after anything that may change it."""
+    may = tag.may_be_served()
+    if may == tag.eligible:
+        return
+    tag.eligible = may
+    tx.set_ready(tag.number, may)
+    if may:
+        tag.eligible_at, tag.eligible_serve = tx.now, tx.meta.serves
+    else:
+        span = max(tx.now - tag.eligible_at, 0)
+        tag.totals.eligible += span
+        tx.meta.totals.eligible += span
+
+
+def count(tx: Records, tag: Tag, **steps: int) -> None:
+    """Add to the totals of a tag and of the queue."""
+    for totals in (tag.totals, tx.meta.totals):
+        for name, step in steps.items():
+            setattr(totals, name, getattr(totals, name) + step)
+
+
+def log(tx: Records, kind: Kind, tag: Tag, record: Record, *, owner: str = "", detail: str = "") -> None:
+    tx.log(Entry(kind, tx.now, tag.number, record.id, owner, detail=detail), tag.name)
+
+
+def served_for(tx: Records, record: Record) -> int:
+    """Microseconds since the lease, for the service time."""
+    return max(tx.now - record.hold.leased, 0) if record.hold else 0
+
+
+def end(tx: Records, tag: Tag, record: Record, outcome: Outcome, error: str | None = None) -> Record:
+    """The record with its open attempt closed; a record that is not in flight comes back as it is."""
+    if record.state is not State.INFLIGHT:
+        return record
+    count(tx, tag, service=served_for(tx, record))
+    return tasks.closed(record, now=tx.now, outcome=outcome, error=error)
+
+
+def to_pending(tx: Records, tag: Tag, old: Record, ended: Record | None = None) -> Record:
+    """Back at its place, waiting from now."""
+    new = tasks.pending(old if ended is None else ended, version=tx.meta.version(), now=tx.now)
+    shift(tx, tag, old, new)
+    return new
+
+
+def to_scheduled(tx: Records, tag: Tag, old: Record, ended: Record, delay: int) -> Record:
+    """Back later; at once when there is no delay."""
+    if delay <= 0:
+        return to_pending(tx, tag, old, ended)
+    new = tasks.scheduled(ended, version=tx.meta.version(), due=tx.now + delay)
+    shift(tx, tag, old, new)
+    return new
+
+
+def to_dead(tx: Records, tag: Tag, old: Record, ended: Record, reason: str) -> Record:
+    """Into the dead-letter queue, with the lease it died under."""
+    meta = tx.meta
+    new = tasks.dead(ended, version=meta.version(), now=tx.now, aged=meta.aged, reason=reason, hold=old.hold)
+    shift(tx, tag, old, new)
+    if meta.dead_retention is not None and not meta.dead_check:
+        meta.dead_check = meta.aged + meta.dead_retention + 1
+    return new
+
+
+def to_trash(tx: Records, tag: Tag, old: Record) -> Record:
+    meta = tx.meta
+    new = tasks.trashed(old, version=meta.version(), now=tx.now, aged=meta.aged)
+    shift(tx, tag, old, new)
+    if not meta.trash_check:
+        meta.trash_check = meta.aged + TRASH_RETENTION + 1
+    return new

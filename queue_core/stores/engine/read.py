@@ -1,0 +1,229 @@
+"""What can be asked, from one read transaction."""
+
+from collections import Counter, deque
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from queue_core import rotation
+from queue_core.errors import InvalidArgument, TaskNotFound
+from queue_core.ledger import Meta, Tag, WorkerRecord
+from queue_core.snapshot import (
+    AHEAD_LIMIT,
+    COUNT_LIMIT,
+    Explanation,
+    Ring,
+    Settings,
+    Snapshot,
+    TagStats,
+    WhyNot,
+    WorkerStats,
+)
+from queue_core.stores.base import PIECE, Found, Logged
+from queue_core.stores.engine.records import Records
+from queue_core.task import SECOND, Record, State, Task, id_text, moment
+
+Moving = dict[int, list[tuple[int, int]]]  # tag number -> (waiting since, place) of what the next lease moves
+
+
+def get(tx: Records, id: bytes) -> Found:
+    record = tx.find(id)
+    if record is None:
+        raise TaskNotFound(id_text(id))
+    return Found(record, tx.tag(record.tag).name)
+
+
+def page(
+    tx: Records, state: State, name: str | None, after: str | None, limit: int, reverse: bool
+) -> tuple[list[Found], str | None, int]:
+    tag = tx.find_tag(name) if name is not None else None
+    if name is not None and tag is None:
+        return [], None, 0
+    total = getattr((tag or tx.meta).counts, state.value)
+    records = tx.page(state, tag.number if tag else None, _parse_after(after), limit + 1, reverse)
+    more = len(records) > limit
+    records = records[:limit]
+    following = f"{records[-1].order:x}-{records[-1].place:x}" if more and records else None
+    return [Found(record, tx.tag(record.tag).name) for record in records], following, total
+
+
+def _parse_after(after: str | None) -> tuple[int, int] | None:
+    if after is None:
+        return None
+    try:
+        order, place = (int(part, 16) for part in after.split("-"))
+        if not (0 <= order < 1 << 64 and 0 <= place < 1 << 64):
+            raise ValueError
+    except ValueError:
+        raise InvalidArgument(f"after={after!r:.100} is not the `next` of a page") from None
+    return order, place
+
+
+def tag_settings(tag: Tag) -> Settings:
+    return Settings(tag.weight, tag.paused, tag.max_inflight, tag.min_interval / SECOND, tag.max_pending)
+
+
+def queue_settings(meta: Meta) -> Settings:
+    return Settings(1, meta.paused, meta.max_inflight, meta.min_interval / SECOND, meta.max_pending)
+
+
+_PLAIN = Settings()
+
+
+def snapshot(tx: Records) -> Snapshot:
+    meta, now = tx.meta, tx.now
+    due = tx.index(State.SCHEDULED, now, COUNT_LIMIT)
+    expired = tx.index(State.INFLIGHT, now, COUNT_LIMIT)
+    due_by_tag: Moving = {}
+    for order, place, number in due:
+        due_by_tag.setdefault(number, []).append((order, place))
+    expired_by_tag = Counter(number for _, _, number in expired)
+    tags = tuple(
+        _tag_stats(tag, meta, now, due_by_tag.get(tag.number, ()), expired_by_tag.get(tag.number, 0))
+        for tag in tx.tags()
+    )
+    waits = [tag.oldest_wait for tag in tags if tag.oldest_wait is not None]
+    counts = meta.counts
+    return Snapshot(
+        moment(now), counts.pending, counts.scheduled, counts.inflight, counts.dead, counts.trash,
+        len(due), len(expired), max(waits, default=None), queue_settings(meta), replace(meta.totals),
+        _ring(meta, tags), tuple(worker_stats(worker) for worker in tx.workers()), tags,
+    )  # fmt: skip
+
+
+def worker_stats(worker: WorkerRecord) -> WorkerStats:
+    return WorkerStats(
+        worker.id, worker.host, worker.pid, moment(worker.started), moment(worker.seen),
+        moment(worker.stopped) if worker.stopped else None, worker.concurrency, worker.done, worker.failed,
+    )  # fmt: skip
+
+
+def _tag_stats(tag: Tag, meta: Meta, now: int, due: Iterable[tuple[int, int]], expired: int) -> TagStats:
+    counts = tag.counts
+    waiting = [(place, since) for since, place in due]
+    number_due = len(waiting)
+    if tag.head:
+        waiting.append((tag.head, tag.head_ready))
+    plain = tag.weight == 1 and not (tag.paused or tag.max_inflight or tag.min_interval or tag.max_pending)
+    return TagStats(
+        tag.number, tag.name, counts.pending, counts.scheduled, counts.inflight, counts.dead, counts.trash,
+        number_due, expired, max(now - min(waiting)[1], 0) / SECOND if waiting else None,
+        _PLAIN if plain and tag.max_inflight is None and tag.max_pending is None else tag_settings(tag),
+        why_not(tag, meta, now, number_due, expired),
+        moment(tag.last_served) if tag.last_serve else None, tag.last_serve or None, moment(tag.first_seen),
+        moment(tag.eligible_at) if tag.eligible else None, replace(tag.totals),
+    )  # fmt: skip
+
+
+def why_not(tag: Tag, meta: Meta, now: int, due: int, expired: int) -> WhyNot | None:
+    """What keeps the next lease from this tag, after it has moved what is due and expired; None: nothing."""
+    counts = tag.counts
+    if not counts.pending + due + expired:
+        return WhyNot.SCHEDULED if counts.scheduled else WhyNot.EMPTY
+    if meta.paused:
+        return WhyNot.QUEUE_PAUSED
+    if tag.paused:
+        return WhyNot.PAUSED
+    if meta.max_inflight is not None and meta.counts.inflight - expired >= meta.max_inflight:
+        return WhyNot.QUEUE_LIMIT
+    if tag.max_inflight is not None and counts.inflight - expired >= tag.max_inflight:
+        return WhyNot.LIMIT
+    if now < meta.open_at:
+        return WhyNot.QUEUE_INTERVAL
+    if now < tag.timer:
+        return WhyNot.INTERVAL
+    return None
+
+
+def _ring(meta: Meta, tags: tuple[TagStats, ...]) -> Ring:
+    names = {tag.number: tag.name for tag in tags}
+    ready = [tag.number for tag in tags if tag.why_not is None]
+
+    def first_ready(number: int) -> int | None:
+        return next((candidate for candidate in ready if candidate >= number), None)
+
+    following = rotation.next_tag(meta.turn, first_ready)
+    return Ring(
+        tuple(names.values()),
+        names.get(meta.turn.tag),
+        meta.turn.left,
+        names.get(following or 0),
+        meta.serves,
+    )
+
+
+def explain(tx: Records, id: bytes) -> tuple[Found, Explanation]:
+    found = get(tx, id)
+    record, meta = found.record, tx.meta
+    tag = tx.tag(record.tag)
+    due = sum(number == tag.number for _, _, number in tx.index(State.SCHEDULED, tx.now, COUNT_LIMIT))
+    expired = sum(number == tag.number for _, _, number in tx.index(State.INFLIGHT, tx.now, COUNT_LIMIT))
+    blocked = why_not(tag, meta, tx.now, due, expired)
+    task = Task(record, found.tag, None)
+    if record.state is not State.PENDING:
+        return found, Explanation(task, None, True, None, None, blocked, _why_not_pending(record, tx.now))
+    ahead = tx.ahead(tag.number, record.place, AHEAD_LIMIT)
+    exact = ahead < AHEAD_LIMIT
+    turns = serves = None
+    if blocked is None and exact:
+        others = (
+            (other.number, other.weight, other.counts.pending)
+            for other in tx.tags()
+            if other.number != tag.number and other.may_be_served()
+        )
+        turns, serves = rotation.serves_before(meta.turn, tag.number, ahead, tag.weight, others)
+    text = _in_words(ahead, exact, turns, serves, blocked)
+    return found, Explanation(task, ahead, exact, turns, serves, blocked, text)
+
+
+def _in_words(ahead: int, exact: bool, turns: int | None, serves: int | None, blocked: WhyNot | None) -> str:
+    first = (
+        "it is the next of its tag" if not ahead else f"{ahead:,}{'' if exact else ' or more'} ahead of it in its tag"
+    )
+    if blocked is not None:
+        return f"pending: {first}; its tag is not served: {blocked}"
+    if turns is None or serves is None:
+        return f"pending: {first}"
+    return f"pending: {first}; its tag's turn number {turns:,} from now serves it, after {serves:,} serves of all tags"
+
+
+def _why_not_pending(record: Record, now: int) -> str:
+    match record.state:
+        case State.SCHEDULED if record.due <= now:
+            return "due: the next lease of any worker moves it to pending"
+        case State.SCHEDULED:
+            wait = (record.due - now) / SECOND
+            return f"scheduled: not before {moment(record.due):%Y-%m-%d %H:%M:%S} UTC, in {wait:,.0f} s"
+        case State.INFLIGHT:
+            owner = (record.hold.owner if record.hold else "") or "somebody"
+            if record.order <= now:
+                return f"expired: {owner} has been silent; the next lease of any worker takes it back"
+            return f"in flight: held by {owner}"
+        case State.DEAD:
+            return f"dead: {record.reason}; redrive it to run it again"
+        case _:
+            return "in the trash: restore it to bring it back"
+
+
+def journal(tx: Records, after: int, limit: int, name: str | None) -> list[Logged]:
+    tag = tx.find_tag(name) if name is not None else None
+    if name is not None and tag is None:
+        return []
+    newest = after < 0
+    if newest:
+        after = max(tx.meta.events - limit, 0) if tag is None else 0
+    names: dict[int, str | None] = {0: None}
+    out: deque[Logged] = deque(maxlen=limit)
+    while newest or len(out) < limit:
+        found = tx.entries(after, PIECE)
+        for number, entry in found:
+            if tag is None or entry.tag == tag.number:
+                if not newest and len(out) == limit:
+                    return list(out)
+                if entry.tag not in names:
+                    names[entry.tag] = tx.tag(entry.tag).name
+                out.append(Logged(number, names[entry.tag], entry))
+        if len(found) < PIECE:
+            break
+        after = found[-1][0]
+    return list(out)

@@ -1,0 +1,338 @@
+"""The memory store: the reference, and the engine of what-if simulations.
+
+Plain dictionaries and sorted lists behind one lock. An operation that fails is undone step by step.
+"""
+
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, ClassVar, TypeVar
+
+from msgspec.structs import replace
+from sortedcontainers import SortedDict, SortedList, SortedSet
+
+from queue_core.errors import InvalidArgument, StoreGone
+from queue_core.history import JOURNAL_LIMIT, Entry
+from queue_core.ledger import Counts, Meta, Tag, Totals, WorkerRecord
+from queue_core.stores.base import Capabilities, Clock, Done, Inventory
+from queue_core.stores.embedded import EmbeddedStore, Operation, named
+from queue_core.stores.engine import deliver
+from queue_core.stores.engine.records import Records
+from queue_core.task import Record, State
+
+T = TypeVar("T")
+
+
+class MemoryRecords:
+    """``Records`` over plain containers; ``undo`` takes back everything since ``begin``."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.meta = Meta(Counts(), Totals())
+        self._tasks: dict[bytes, Record] = {}
+        self._ordered: dict[tuple[State, int | None], Any] = {}  # (state, tag or all) -> (order, place, tag, id)
+        self._tags: Any = SortedDict()
+        self._names: dict[str, int] = {}
+        self._ready: Any = SortedSet()
+        self._timers: Any = SortedSet()
+        self._holders: dict[tuple[int, str], bytes] = {}
+        self._workers: dict[str, WorkerRecord] = {}
+        self._journal: list[tuple[int, Entry]] = []
+        self._undo: list[Callable[[], None]] = []
+        self.logged: list[tuple[str | None, Entry]] = []
+
+    def begin(self, now: int) -> None:
+        self.now = now
+        self._undo.clear()
+        self.logged = []
+        self._saved_meta = replace(self.meta, counts=replace(self.meta.counts), totals=replace(self.meta.totals))
+        self._saved_tags: dict[int, Tag] = {}
+
+    def undo(self) -> None:
+        for step in reversed(self._undo):
+            step()
+        self._undo.clear()
+        self.meta = self._saved_meta
+        self._tags.update(self._saved_tags)
+
+    def commit(self) -> int:
+        """Write the journal; the number of its first new entry."""
+        first = self.meta.events + 1
+        self._journal += [(first + i, entry) for i, (_, entry) in enumerate(self.logged)]
+        self.meta.events += len(self.logged)
+        if len(self._journal) > JOURNAL_LIMIT * 5 // 4:
+            del self._journal[:-JOURNAL_LIMIT]
+        return first
+
+    # --- tags
+
+    def tag(self, number: int) -> Tag:
+        tag: Tag = self._tags[number]
+        if number not in self._saved_tags:
+            self._saved_tags[number] = replace(tag, counts=replace(tag.counts), totals=replace(tag.totals))
+        return tag
+
+    def find_tag(self, name: str) -> Tag | None:
+        number = self._names.get(name)
+        return None if number is None else self.tag(number)
+
+    def add_tag(self, name: str) -> Tag:
+        self.meta.last_tag += 1
+        number = self.meta.last_tag
+        tag = Tag(number, name, self.now, Counts(), Totals())
+        self._tags[number] = tag
+        self._names[name] = number
+        self._saved_tags[number] = tag
+
+        def take_back() -> None:
+            self._saved_tags.pop(number)
+            del self._tags[number], self._names[name]
+
+        self._undo.append(take_back)
+        return tag
+
+    def tags(self) -> Iterator[Tag]:
+        return iter(self._tags.values())
+
+    # --- tasks
+
+    def find(self, id: bytes) -> Record | None:
+        return self._tasks.get(id)
+
+    def put(self, old: Record | None, new: Record | None) -> None:
+        self._put(old, new)
+        self._undo.append(lambda: self._put(new, old))
+
+    def _put(self, old: Record | None, new: Record | None) -> None:
+        if old is not None:
+            for key in ((old.state, None), (old.state, old.tag)):
+                self._ordered[key].remove((old.order, old.place, old.tag, old.id))
+            del self._tasks[old.id]
+        if new is not None:
+            for key in ((new.state, None), (new.state, new.tag)):
+                self._ordered.setdefault(key, SortedList()).add((new.order, new.place, new.tag, new.id))
+            self._tasks[new.id] = new
+
+    def _list(self, state: State, tag: int | None = None) -> Any:
+        return self._ordered.get((state, tag), ())
+
+    def head(self, tag: int, after: int = 0) -> Record | None:
+        found = self._list(State.PENDING, tag)
+        at = bisect_left(found, (after + 1,))
+        return self._tasks[found[at][3]] if at < len(found) else None
+
+    def first(self, state: State, upto: int, limit: int) -> list[Record]:
+        found = islice(self._list(state), limit)
+        return [self._tasks[id] for order, _, _, id in found if order <= upto]
+
+    def index(self, state: State, upto: int, limit: int) -> list[tuple[int, int, int]]:
+        found = islice(self._list(state), limit)
+        return [(order, place, tag) for order, place, tag, _ in found if order <= upto]
+
+    def inflight_after(self, after: tuple[int, int], limit: int) -> list[Record]:
+        return self.page(State.INFLIGHT, None, after, limit, False)
+
+    def page(
+        self, state: State, tag: int | None, after: tuple[int, int] | None, limit: int, reverse: bool
+    ) -> list[Record]:
+        found = self._list(state, tag)
+        if reverse:
+            end = len(found) if after is None else bisect_left(found, after)
+            chosen = found[max(end - limit, 0) : end][::-1]
+        else:
+            start = 0 if after is None else bisect_left(found, (after[0], after[1] + 1))
+            chosen = found[start : start + limit]
+        return [self._tasks[id] for _, _, _, id in chosen]
+
+    def ahead(self, tag: int, place: int, limit: int) -> int:
+        return min(bisect_left(self._list(State.PENDING, tag), (place,)), limit)
+
+    # --- rotation
+
+    def ready(self, number: int) -> int | None:
+        at = self._ready.bisect_left(number)
+        return self._ready[at] if at < len(self._ready) else None
+
+    def set_ready(self, number: int, ready: bool) -> None:
+        (self._ready.add if ready else self._ready.discard)(number)
+        self._undo.append(lambda: (self._ready.discard if ready else self._ready.add)(number))
+
+    def timers(self, upto: int, limit: int) -> list[int]:
+        return [number for at, number in islice(self._timers, limit) if at <= upto]
+
+    def set_timer(self, number: int, old: int, new: int) -> None:
+        self._set_timer(number, old, new)
+        self._undo.append(lambda: self._set_timer(number, new, old))
+
+    def _set_timer(self, number: int, old: int, new: int) -> None:
+        if old:
+            self._timers.discard((old, number))
+        if new:
+            self._timers.add((new, number))
+
+    def next_moment(self) -> int | None:
+        firsts = [self._list(State.SCHEDULED)[:1], self._list(State.INFLIGHT)[:1], self._timers[:1]]
+        return min((found[0][0] for found in firsts if found), default=None)
+
+    # --- keys, journal, workers
+
+    def holder(self, tag: int, key: str) -> bytes | None:
+        return self._holders.get((tag, key))
+
+    def set_holder(self, tag: int, key: str, id: bytes | None) -> None:
+        before = self._holders.get((tag, key))
+        self._set_holder(tag, key, id)
+        self._undo.append(lambda: self._set_holder(tag, key, before))
+
+    def _set_holder(self, tag: int, key: str, id: bytes | None) -> None:
+        if id is None:
+            self._holders.pop((tag, key), None)
+        else:
+            self._holders[tag, key] = id
+
+    def log(self, entry: Entry, name: str | None) -> None:
+        self.logged.append((name, entry))
+
+    def entries(self, after: int, limit: int) -> list[tuple[int, Entry]]:
+        if not self._journal:
+            return []
+        start = max(after + 1 - self._journal[0][0], 0)
+        return self._journal[start : start + limit]
+
+    def workers(self) -> list[WorkerRecord]:
+        return [self._workers[id] for id in sorted(self._workers)]
+
+    def put_worker(self, worker: WorkerRecord | None, id: str = "") -> None:
+        key = worker.id if worker is not None else id
+        before = self._workers.get(key)
+        self._put_worker(key, worker)
+        self._undo.append(lambda: self._put_worker(key, before))
+
+    def _put_worker(self, key: str, worker: WorkerRecord | None) -> None:
+        if worker is None:
+            self._workers.pop(key, None)
+        else:
+            self._workers[key] = worker
+
+    # --- for check
+
+    def inventory(self) -> Inventory:
+        problems: list[str] = []
+        for state in State:
+            listed = self._list(state)
+            if sorted(entry for tag in self._tags for entry in self._list(state, tag)) != list(listed):
+                problems.append(f"the {state} tasks by tag are not those in all")
+            for order, place, tag, id in listed:
+                task = self._tasks.get(id)
+                if task is None or (task.state, task.order, task.place, task.tag) != (
+                    state,
+                    order,
+                    place,
+                    tag,
+                ):
+                    problems.append(f"index entry {state} {id.hex()} has no such task")
+        if sum(len(self._list(state)) for state in State) != len(self._tasks):
+            problems.append("a task is in no index, or in two")
+        return Inventory(
+            self.meta, list(self._tags.values()), iter(self._tasks.values()), set(self._ready),
+            {number: at for at, number in self._timers}, [(tag, id) for (tag, _), id in self._holders.items()],
+            iter(self._journal), problems,
+        )  # fmt: skip
+
+
+class MemoryStore(EmbeddedStore):
+    """Private to its queue, or shared in the process by name; gone with the process."""
+
+    capabilities = Capabilities(durable=False, multi_process=False, journal=True)
+
+    def __init__(self, url: str, clock: Clock) -> None:
+        self.url = url
+        self.clock = clock
+        self._records = MemoryRecords()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._commits = 0
+        self._closed = False
+
+    def _write(self, operation: Operation[T], *, grows: bool = False) -> Done[T]:
+        with self._lock:
+            self._check_open()
+            records = self._records
+            records.begin(self.clock())
+            try:
+                records.meta.age(records.now)
+                deliver.tidy(records)
+                result = operation(records)
+            except BaseException:
+                records.undo()
+                raise
+            first = records.commit()
+            self._commits += 1
+            self._changed.notify_all()
+            return Done(result, named(first, records.logged))
+
+    @contextmanager
+    def _read(self) -> Iterator[Records]:
+        with self._lock:
+            self._check_open()
+            records = self._records
+            records.begin(self.clock())
+            yield records
+
+    def _inventory(self, records: Records) -> Inventory:
+        return self._records.inventory()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreGone(f"{self.url} was closed: open the queue again")
+
+    def mark(self) -> int:
+        return self._commits
+
+    def wait(self, mark: int, timeout: float) -> None:
+        end = time.monotonic() + timeout
+        with self._changed:
+            while self._commits == mark and not self._closed and (left := end - time.monotonic()) > 0:
+                self._changed.wait(left)
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+
+class _Shared:
+    """Named memory stores of this process, each with the number of its users."""
+
+    lock = threading.Lock()
+    stores: ClassVar[dict[str, tuple[MemoryStore, int]]] = {}
+
+
+class _SharedStore(MemoryStore):
+    """A named store: closed when its last user closes it."""
+
+    def close(self) -> None:
+        with _Shared.lock:
+            store, users = _Shared.stores.get(self.url, (None, 0))
+            if store is self and users > 1:
+                _Shared.stores[self.url] = (self, users - 1)
+                return
+            if store is self:
+                del _Shared.stores[self.url]
+        super().close()
+
+
+def open_memory(name: str, clock: Clock, **options: object) -> MemoryStore:
+    """``memory://`` is private, ``memory://name`` is shared in the process (with its first opener's clock)."""
+    if options:
+        raise InvalidArgument(f"the memory store has no option {', '.join(sorted(options))}")
+    url = f"memory://{name}"
+    if not name:
+        return MemoryStore(url, clock)
+    with _Shared.lock:
+        store, users = _Shared.stores.get(url) or (_SharedStore(url, clock), 0)
+        _Shared.stores[url] = (store, users + 1)
+        return store

@@ -1,0 +1,67 @@
+"""What every test shares: no real queue is touched, and nothing is left out in silence."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Generator, Iterable
+from pathlib import Path
+
+import pytest
+
+os.environ.pop("QUEUE_URL", None)  # tests make their own queues
+
+REQUIRE_ALL = os.environ.get("REQUIRE_ALL", "") not in ("", "0")
+LEFT_OUT: Counter[str] = Counter()  # reason -> number of tests
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of a Chromium that starts; tests that need one are left out where there is none."""
+    fetched = sorted(Path(sys.prefix, "browsers").glob("*/*/chrome-headless-shell"))
+    names = [os.environ.get("CHROMIUM"), "chromium", "chromium-browser", "google-chrome", *map(str, fetched)]
+    for path in map(shutil.which, filter(None, names)):
+        if path and subprocess.run([path, "--version"], capture_output=True, check=False).returncode == 0:
+            return path
+    pytest.skip("no Chromium that starts was found: install one, or set CHROMIUM to its path")
+
+
+def _account(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Note a skip with its reason; with REQUIRE_ALL=1 it is a failure."""
+    if not report.skipped or hasattr(report, "wasxfail"):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    reason = reason.removeprefix("Skipped: ")
+    LEFT_OUT[reason] += 1
+    if REQUIRE_ALL:
+        report.outcome = "failed"
+        report.longrepr = f"left out although REQUIRE_ALL=1: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    _account(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _account(report)
+    return report
+
+
+def pytest_deselected(items: Iterable[pytest.Item]) -> None:
+    if REQUIRE_ALL and (names := [item.nodeid for item in items]):
+        raise pytest.UsageError(f"REQUIRE_ALL=1, but {len(names)} tests are deselected, {names[0]} first")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if LEFT_OUT:
+        terminalreporter.section("left out")
+        for reason, count in LEFT_OUT.most_common():
+            terminalreporter.line(f"{count} × {reason}")
