@@ -178,3 +178,22 @@ def tag_number(key: bytes) -> int:
 
 def name(text: str) -> bytes:
     return NAME + digest(text)
+
+
+def first_number(key: bytes) -> int:
+    """The first u64 of a key: when, in the timer, expiry and due spaces."""
+    value: int = _u64.unpack_from(key, 1)[0]
+    return value
+
+
+def index_at(state: State, order: int, place: int, *, past: bool) -> bytes:
+    """The index key at (order, place), or right behind it."""
+    if state in (State.DEAD, State.TRASH):
+        return _single.pack(INDEX[state], order + past)
+    return _pair.pack(INDEX[state], order, place + past)
+
+
+def dedupe_tag(key: bytes) -> int:
+    """The tag in a dedupe key."""
+    value: int = _u32.unpack_from(key, 1)[0]
+    return value

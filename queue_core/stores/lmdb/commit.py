@@ -1,0 +1,216 @@
+"""Group commit: concurrent callers of one process share a transaction.
+
+Whoever finds no commit under way leads; the rest hand over their operation and wait for a lock of their
+own. The leader runs all that have gathered while it waited for the write lock, commits once, and hands
+the lead to one of those that came meanwhile (the leader/followers pattern, D. Schmidt et al., 2000).
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import lmdb
+
+from queue_core.errors import OutcomeUnknown, QueueError, StoreBusy, StoreFull
+from queue_core.stores.base import Clock, Logged
+from queue_core.stores.embedded import named
+from queue_core.stores.engine import deliver
+from queue_core.stores.engine.records import Records
+from queue_core.stores.lmdb.environment import Environment
+from queue_core.stores.lmdb.records import LmdbRecords
+
+GROUP = 512  # operations in one transaction
+POLL = 0.02  # seconds between two looks for commits of other processes, by one waiting thread
+
+
+class Call:
+    """One operation on its way."""
+
+    __slots__ = ("clock", "error", "events", "grows", "leads", "operation", "result", "turn")
+
+    def __init__(self, operation: Callable[[Records], Any], clock: Clock, grows: bool) -> None:
+        self.operation = operation
+        self.clock = clock
+        self.grows = grows
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.events: list[Logged] = []
+        self.leads = False
+        self.turn = threading.Lock()
+        self.turn.acquire()
+
+
+class _Spoiled(Exception):
+    """An operation failed after it had written: the shared transaction cannot be committed."""
+
+
+class Committer:
+    """Runs operations in write transactions, sharing them."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self.renew()
+        environment.in_child.append(self.renew)
+
+    def renew(self) -> None:
+        """At the start, and in a forked child, where the other threads are gone."""
+        self._mutex = threading.Lock()
+        self._waiting: list[Call] = []
+        self._under_way = False
+        self._changed = threading.Condition(threading.Lock())
+        self._sleepers = 0
+        self._polling = False
+
+    def run(self, call: Call) -> None:
+        """Returns when the call is committed; raises its error, or StoreBusy when it was withdrawn."""
+        until = time.monotonic() + self._environment.busy_timeout
+        with self._mutex:
+            self._waiting.append(call)
+            leads = not self._under_way
+            self._under_way = True
+        if not leads:
+            try:
+                self._wait_turn(call)
+            except BaseException:
+                if self._withdraw(call) and call.leads:
+                    self._hand_over()
+                raise
+            leads = call.leads
+        if leads:
+            self._lead(call, until)
+        if call.error is not None:
+            raise call.error
+
+    def _wait_turn(self, call: Call) -> None:
+        if not call.turn.acquire(timeout=self._environment.busy_timeout * 2):
+            if self._withdraw(call):
+                raise StoreBusy("no commit within the time limit: the operation was withdrawn; try again")
+            call.turn.acquire()  # it has begun: it stands, and ends when the disk answers
+
+    def _withdraw(self, call: Call) -> bool:
+        """Take the call back if it has not begun."""
+        with self._mutex:
+            if call in self._waiting:
+                self._waiting.remove(call)
+                return True
+            return False
+
+    def _lead(self, call: Call, until: float) -> None:
+        batch: list[Call] = []
+        try:
+            self._environment.lock.acquire(max(until - time.monotonic(), 0.001))
+            try:
+                with self._mutex:
+                    batch, self._waiting = self._waiting[:GROUP], self._waiting[GROUP:]
+                self._commit(batch)
+            finally:
+                self._environment.lock.release()
+        except BaseException as error:
+            self._withdraw(call)
+            for other in batch:
+                if other.error is None and other is not call:
+                    other.error = OutcomeUnknown(f"the thread that led the commit was stopped by {error!r}")
+            raise
+        finally:
+            self._hand_over()
+            for other in batch:
+                if other is not call:
+                    other.turn.release()
+        self._wake()
+
+    def _hand_over(self) -> None:
+        with self._mutex:
+            if not self._waiting:
+                self._under_way = False
+                return
+            heir = self._waiting[0]
+            heir.leads = True
+        heir.turn.release()
+
+    def _commit(self, batch: list[Call]) -> None:
+        if len(batch) > 1:
+            try:
+                return self._grow_and_try(batch)
+            except (_Spoiled, QueueError):
+                for call in batch:
+                    call.error, call.events = None, []
+        for call in batch:
+            try:
+                self._grow_and_try([call])
+            except QueueError as error:
+                call.error = error
+
+    def _grow_and_try(self, batch: list[Call]) -> None:
+        while True:
+            try:
+                return self._transaction(batch)
+            except StoreFull:
+                if not self._environment.grow():
+                    raise
+
+    def _transaction(self, batch: list[Call]) -> None:
+        environment = self._environment
+        if any(call.grows for call in batch):
+            environment.refuse_when_tight()
+        with environment.writing() as txn:
+            try:
+                records = LmdbRecords(txn, batch[0].clock(), environment.names)
+                records.meta.age(records.now)
+                deliver.tidy(records)
+                ends = []
+                for call in batch:
+                    self._operate(call, records, shared=len(batch) > 1)
+                    ends.append(len(records.logged))
+                first = records.finish()
+                txn.commit()
+            except lmdb.Error as error:
+                raise environment.translate(error) from error
+        if len(environment.names) > 100_000:
+            environment.names.clear()
+        environment.names.update(records.new_names)
+        events = named(first, records.logged)
+        for call, start, end in zip(batch, [0, *ends], ends, strict=False):
+            call.events = events[start:end]
+        environment.committed()
+
+    def _operate(self, call: Call, records: LmdbRecords, shared: bool) -> None:
+        touched = records.touched
+        try:
+            call.result = call.operation(records)
+        except Exception as error:
+            if not shared:
+                raise
+            if records.touched != touched or not isinstance(error, QueueError):
+                raise _Spoiled from error
+            call.error = error
+
+    # --- waiting for a commit
+
+    def _wake(self) -> None:
+        if self._sleepers:
+            with self._changed:
+                self._changed.notify_all()
+
+    def wait(self, mark: int, timeout: float) -> None:
+        """Sleep until any process commits. One thread looks for the commits of others, for all."""
+        until = time.monotonic() + timeout
+        with self._changed:
+            self._sleepers += 1
+            try:
+                while self._environment.last_txnid() == mark and (left := until - time.monotonic()) > 0:
+                    if self._polling:
+                        self._changed.wait(left)
+                        continue
+                    self._polling = True
+                    try:
+                        self._changed.wait(min(left, POLL))
+                    finally:
+                        self._polling = False
+            finally:
+                self._sleepers -= 1
+                self._changed.notify_all()
+
+    def stop_waiting(self) -> None:
+        with self._changed:
+            self._changed.notify_all()

@@ -1,0 +1,329 @@
+"""One counted LMDB handle per process and real path, and the care that its files need.
+
+LMDB must be opened once per process, its map may only change size while no transaction is open, its
+handle is of no use after a fork, and its write lock has no time limit. All of that is dealt with here.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import lmdb
+
+from queue_core.errors import InvalidArgument, StoreBusy, StoreCorrupt, StoreFull, StoreGone, StoreVersion
+from queue_core.stores.lmdb.lock import WriteLock
+
+DEFAULT_MAP = 1 << 40  # address space, not disk
+READERS = 1_024
+HEADROOM_SHARE, HEADROOM_LEAST, HEADROOM_MOST = 8, 32 * 4096, 64 << 20
+READER_CHECK_COMMITS, READER_CHECK_SECONDS = 64, 5.0
+FULL = ("No space left", "File too large", "quota exceeded", "MDB_MAP_FULL")
+DURABILITY = {
+    "full": {"sync": True, "metasync": True},
+    "relaxed": {"sync": True, "metasync": False},
+    "none": {"sync": False, "metasync": False},
+}
+
+_registry: dict[str, "Environment"] = {}
+_registry_lock = threading.RLock()
+
+
+class Gate:
+    """Lets transactions in, and shuts them out while the map changes or the process forks."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition(threading.Lock())
+        self._inside = 0
+        self._shut = False
+        self._mine = threading.local()
+
+    def enter(self) -> None:
+        depth = getattr(self._mine, "depth", 0)
+        with self._changed:
+            while self._shut and not depth:  # a thread that is inside already is waited for: let it through
+                self._changed.wait()
+            self._inside += 1
+        self._mine.depth = depth + 1
+
+    def leave(self) -> None:
+        self._mine.depth -= 1
+        with self._changed:
+            self._inside -= 1
+            if self._shut:
+                self._changed.notify_all()
+
+    def inside(self) -> bool:
+        """Whether this thread is."""
+        return getattr(self._mine, "depth", 0) > 0
+
+    @contextmanager
+    def shut(self, timeout: float) -> Iterator[None]:
+        """Wait until no other thread is inside, and keep them out meanwhile. Raises StoreBusy."""
+        self.close(timeout)
+        try:
+            yield
+        finally:
+            self.open()
+
+    def close(self, timeout: float) -> None:
+        mine = getattr(self._mine, "depth", 0)
+        with self._changed:
+            if not self._changed.wait_for(lambda: not self._shut, timeout):
+                raise StoreBusy("the store's map is being changed by another thread that does not end")
+            self._shut = True
+            if not self._changed.wait_for(lambda: self._inside <= mine, timeout):
+                self._shut = False
+                self._changed.notify_all()
+                raise StoreBusy(
+                    "a view() of this process has stayed open and the store has to grow: leave views quickly"
+                )
+
+    def open(self) -> None:
+        with self._changed:
+            self._shut = False
+            self._changed.notify_all()
+
+
+class Environment:
+    """The shared handle. ``users`` counts the stores that have it open."""
+
+    def __init__(
+        self, path: str, durability: str, map_size: int | None, max_size: int | None, busy_timeout: float
+    ) -> None:
+        self.path = path
+        self.durability = durability
+        self.max_size = max_size or DEFAULT_MAP
+        self.map_size = min(map_size or self.max_size, self.max_size)
+        self.busy_timeout = busy_timeout
+        self.users = 0
+        self.committer: Any = None  # set by the first store; here because it is shared like the handle
+        self.in_child: list[Callable[[], None]] = []  # called after a fork, in the child
+        self.names: dict[str, int] = {}  # committed tag numbers, filled only after a commit
+        self._open()
+
+    def _open(self) -> None:
+        """Open the files. Only this part is done again after a fork."""
+        self.pid = os.getpid()
+        self.gate = Gate()
+        size = self.map_size
+        while True:
+            try:
+                self.lmdb = lmdb.open(
+                    self.path, map_size=size, max_readers=READERS, max_dbs=0, subdir=True, **DURABILITY[self.durability]
+                )
+                break
+            except (lmdb.CorruptedError, lmdb.InvalidError) as error:
+                raise StoreCorrupt(
+                    f"{self.path} holds no readable LMDB file ({error}): restore it from a backup"
+                ) from None
+            except lmdb.VersionMismatchError as error:
+                raise StoreVersion(f"{self.path} was written by another LMDB format ({error})") from None
+            except (lmdb.MemoryError, MemoryError) as error:
+                if size <= 1 << 30:
+                    raise StoreFull(f"{self.path}: no address space for a map of {size:,} bytes ({error})") from None
+                size //= 2
+            except lmdb.Error as error:
+                raise self.translate(error) from error
+        self.map_size = size
+        self.page_size = self.lmdb.stat()["psize"]
+        status = os.stat(self._file)
+        self._identity = (status.st_dev, status.st_ino)
+        self.lock = WriteLock(os.path.join(self.path, "write.lock"))
+        self._commits = 0
+        self._checked = time.monotonic()
+        self.lmdb.reader_check()
+
+    @property
+    def _file(self) -> str:
+        return os.path.join(self.path, "data.mdb")
+
+    def close(self) -> None:
+        self.lock.close()
+        self.lmdb.close()
+
+    def reopen_in_child(self) -> None:
+        """After a fork the parent's handle is of no use here: close the copy, open another."""
+        self.lmdb.close()
+        self.lock.forget()
+        self._open()
+        for renew in self.in_child:
+            renew()
+
+    # --- transactions
+
+    @contextmanager
+    def reading(self) -> Iterator[lmdb.Transaction]:
+        """A read transaction; short, and never open while anything is drawn."""
+        txn = self._begin(write=False)
+        try:
+            yield txn
+        except lmdb.Error as error:
+            raise self.translate(error) from error
+        finally:
+            txn.abort()
+            self.gate.leave()
+
+    @contextmanager
+    def writing(self) -> Iterator[lmdb.Transaction]:
+        """A write transaction, by the holder of the write lock; the caller commits, else it is aborted."""
+        txn = self._begin(write=True)
+        try:
+            yield txn
+        finally:
+            txn.abort()  # does nothing after a commit
+            self.gate.leave()
+
+    def _begin(self, write: bool) -> lmdb.Transaction:
+        """A transaction, inside the gate."""
+        cleared = False
+        while True:
+            self._enter()
+            try:
+                return self.lmdb.begin(write=write)
+            except lmdb.MapResizedError:
+                self.gate.leave()
+                self._adopt()
+            except lmdb.ReadersFullError:
+                self.gate.leave()
+                if cleared or not self.lmdb.reader_check():
+                    raise StoreBusy(
+                        f"all {READERS} reader slots of {self.path} are taken: close idle readers"
+                    ) from None
+                cleared = True
+            except BaseException as error:
+                self.gate.leave()
+                raise self.translate(error) if isinstance(error, lmdb.Error) else error from error
+
+    def _enter(self) -> None:
+        self.gate.enter()
+        try:
+            status = os.stat(self._file)
+            same = (status.st_dev, status.st_ino) == self._identity
+        except FileNotFoundError:
+            same = False
+        if not same:
+            self.gate.leave()
+            raise StoreGone(f"{self.path} was removed or replaced since it was opened: open the queue again")
+
+    def _adopt(self) -> None:
+        """Take over the size that another process has given the map."""
+        if self.gate.inside():
+            raise StoreBusy("the store has grown since this view() was opened: leave the view first")
+        with self.gate.shut(self.busy_timeout):
+            self.lmdb.set_mapsize(0)
+            self.map_size = self.lmdb.info()["map_size"]
+
+    def grow(self) -> bool:
+        """Double the map, up to ``max_size``; whether it grew. Called by the writer, outside its transaction."""
+        if self.map_size >= self.max_size:
+            return False
+        with self.gate.shut(self.busy_timeout):
+            self.lmdb.set_mapsize(min(self.map_size * 2, self.max_size))
+            self.map_size = self.lmdb.info()["map_size"]
+        return True
+
+    def refuse_when_tight(self) -> None:
+        """Raises StoreFull when less is free than what draining the store may need: pages are copied on write."""
+        limit = self.max_size - max(min(self.max_size // HEADROOM_SHARE, HEADROOM_MOST), HEADROOM_LEAST)
+        if (self.lmdb.info()["last_pgno"] + 1) * self.page_size <= limit:
+            return
+        stat: dict[str, int] = self.lmdb.stat()
+        used = (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * self.page_size
+        if used > limit:
+            raise StoreFull(
+                f"{self.path} uses {used:,} of {self.max_size:,} bytes and keeps the rest for draining it: "
+                "work off tasks, expunge trash, or open it with a larger max_size"
+            )
+
+    def last_txnid(self) -> int:
+        self._enter()
+        try:
+            number: int = self.lmdb.info()["last_txnid"]
+            return number
+        finally:
+            self.gate.leave()
+
+    def committed(self) -> None:
+        """Clear the slots of dead readers now and then: each pins the pages that it was reading."""
+        self._commits += 1
+        if self._commits >= READER_CHECK_COMMITS or time.monotonic() - self._checked > READER_CHECK_SECONDS:
+            self._commits = 0
+            self._checked = time.monotonic()
+            self.lmdb.reader_check()
+
+    def translate(self, error: lmdb.Error) -> Exception:
+        """LMDB's error as ours."""
+        text = str(error)
+        if isinstance(error, lmdb.MapFullError | lmdb.DiskError) or any(part in text for part in FULL):
+            return StoreFull(
+                f"{self.path} has no room ({text}): nothing was changed; free disk space or raise max_size"
+            )
+        if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.InvalidError):
+            return StoreCorrupt(f"{self.path} is damaged ({text}): restore it from a backup")
+        return error
+
+
+# --- the registry ---------------------------------------------------------------------------------
+
+
+def acquire(path: str, create: bool, options: dict[str, Any]) -> Environment:
+    """The process's handle on a directory, opened if it is the first. Give it back with ``release``."""
+    real = os.path.realpath(path)
+    if create:
+        os.makedirs(real, exist_ok=True)
+    elif not os.path.exists(os.path.join(real, "data.mdb")):
+        raise StoreGone(f"there is no store at {real}: push a task to make one, or check the path")
+    with _registry_lock:
+        found = _registry.get(real)
+        if found is not None and _is_gone(found):
+            found = None  # its users find out by themselves; the new directory gets a handle of its own
+        if found is None:
+            found = _registry[real] = Environment(real, **options)
+        elif options["durability"] != found.durability:
+            raise InvalidArgument(f"{real} is open in this process with durability={found.durability!r}: use the same")
+        found.users += 1
+        return found
+
+
+def release(environment: Environment) -> None:
+    with _registry_lock:
+        environment.users -= 1
+        if environment.users == 0:
+            if _registry.get(environment.path) is environment:
+                del _registry[environment.path]
+            environment.close()
+
+
+def _is_gone(environment: Environment) -> bool:
+    try:
+        environment.last_txnid()
+    except StoreGone:
+        return True
+    return False
+
+
+def _before_fork() -> None:
+    _registry_lock.acquire()
+    for environment in _registry.values():
+        environment.lock.hold_still()
+        environment.gate.close(3600)
+
+
+def _after_in_parent() -> None:
+    for environment in _registry.values():
+        environment.gate.open()
+        environment.lock.go_on()
+    _registry_lock.release()
+
+
+def _after_in_child() -> None:
+    global _registry_lock
+    _registry_lock = threading.RLock()
+    for environment in _registry.values():
+        environment.reopen_in_child()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

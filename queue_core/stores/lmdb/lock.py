@@ -1,0 +1,66 @@
+"""A host-wide write lock with a time limit, in front of LMDB's own, which has none.
+
+A POSIX record lock: the kernel frees it when its process dies. Taking it when it is free costs one
+system call; only when another process holds it does a helper thread wait in the kernel, so that the
+caller can give up. Record locks belong to the process: within it, one thread at a time asks.
+"""
+
+import fcntl
+import os
+import threading
+
+from queue_core.errors import StoreBusy
+
+
+class WriteLock:
+    """Held by one thread of one process of the host. Not re-entrant."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._changed = threading.Condition(threading.Lock())
+        self._waiting = False  # a helper thread waits in the kernel
+        self._granted = False  # it has the lock, and nobody has taken it over
+
+    def acquire(self, timeout: float) -> None:
+        """Raises StoreBusy when another process has kept the lock for ``timeout`` seconds."""
+        with self._changed:
+            if not self._waiting and not self._granted:
+                try:
+                    fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return
+                except OSError:
+                    self._waiting = True
+                    threading.Thread(target=self._wait_in_kernel, name="queue_core-lock", daemon=True).start()
+            if not self._changed.wait_for(lambda: self._granted, timeout):
+                raise StoreBusy(
+                    f"another process has held the write lock of {os.path.dirname(self._path)} for {timeout:g} s: the "
+                    "operation was withdrawn; look for a stopped process (kill -CONT it, or end it) and try again"
+                )
+            self._granted = False
+
+    def _wait_in_kernel(self) -> None:
+        fcntl.lockf(self._file, fcntl.LOCK_EX)
+        with self._changed:
+            self._waiting = False
+            self._granted = True
+            self._changed.notify()
+
+    def release(self) -> None:
+        fcntl.lockf(self._file, fcntl.LOCK_UN)
+
+    def hold_still(self) -> None:
+        """Before a fork: no thread is inside."""
+        self._changed.acquire()
+
+    def go_on(self) -> None:
+        self._changed.release()
+
+    def forget(self) -> None:
+        """In a forked child: record locks are not inherited, threads neither."""
+        os.close(self._file)
+
+    def close(self) -> None:
+        with self._changed:
+            if not self._waiting:  # else the helper owns the file until the kernel answers
+                os.close(self._file)

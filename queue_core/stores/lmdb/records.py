@@ -1,0 +1,352 @@
+"""The engine's seam over one LMDB transaction.
+
+Every LMDB call gives up the GIL, and a worker that waits for it in a write transaction keeps the whole
+host waiting: so what a transaction writes is collected and handed over in one call, and reads that need
+no range look at what is collected first.
+"""
+
+from collections.abc import Iterator
+from heapq import merge
+from itertools import islice
+
+import lmdb
+
+from queue_core import codec, keys
+from queue_core.errors import StoreCorrupt
+from queue_core.history import JOURNAL_LIMIT, Entry
+from queue_core.ledger import Counts, Meta, Tag, Totals, WorkerRecord
+from queue_core.task import Record, State
+
+BLOCK = 16  # journal entries in one value: below the size at which LMDB gives a value pages of its own
+TRIM_EVERY = 256  # journal entries between two looks at its length
+
+
+class LmdbRecords:
+    """``Records`` over a transaction; ``finish`` writes what has changed."""
+
+    def __init__(self, txn: lmdb.Transaction, now: int, names: dict[str, int]) -> None:
+        self.now = now
+        self.logged: list[tuple[str | None, Entry]] = []
+        self.touched = 0  # grows with every change, so that a failed operation can tell whether it made any
+        self.new_names: dict[str, int] = {}
+        self._names = names
+        self._txn = txn
+        self._cursor = txn.cursor()
+        self._writes: dict[bytes, bytes | None] = {}
+        self._tags: dict[int, tuple[Tag, bytes]] = {}
+        self._heads: dict[int, tuple[int, Record | None]] = {}  # tag -> (after, the next pending one)
+        self._ready_on: set[int] = set()
+        self._ready_off: set[int] = set()
+        self._pending_put = False
+        data = txn.get(keys.META)
+        self._meta_bytes = data or b""
+        self.meta = codec.decode_meta(data) if data is not None else Meta(Counts(), Totals())
+
+    # --- bytes
+
+    def _get(self, key: bytes) -> bytes | None:
+        if key in self._writes:
+            return self._writes[key]
+        found: bytes | None = self._txn.get(key)
+        return found
+
+    def raw(self, key: bytes) -> bytes | None:
+        """The stored bytes, past everything that is collected: for ``check``."""
+        found: bytes | None = self._txn.get(key)
+        return found
+
+    def _write(self, key: bytes, value: bytes | None) -> None:
+        self._writes[key] = value
+        self.touched += 1
+
+    def flush(self) -> None:
+        """Hand over what is collected, so that ranges see it."""
+        if self._writes:
+            for key, value in self._writes.items():
+                if value is None:
+                    self._txn.delete(key)
+            puts = [(key, value) for key, value in self._writes.items() if value is not None]
+            if puts:
+                self._cursor.putmulti(puts)
+            self._writes.clear()
+            self._ready_on.clear()
+            self._ready_off.clear()
+            self._pending_put = False
+
+    def finish(self) -> int:
+        """Write everything that has changed; the number of the first new journal entry."""
+        first = self.meta.events + 1
+        for start in range(0, len(self.logged), BLOCK):
+            block = [entry for _, entry in self.logged[start : start + BLOCK]]
+            self._writes[keys.journal(first + start)] = codec.encode(block)
+        self.meta.events += len(self.logged)
+        if self.meta.events // TRIM_EVERY != (first - 1) // TRIM_EVERY:
+            self._trim_journal()
+        for number, (tag, before) in self._tags.items():
+            after = codec.encode(tag)
+            if after != before:
+                self._writes[keys.tag(number)] = after
+        self._writes[keys.META] = codec.encode(self.meta)
+        self.flush()
+        return first
+
+    def range(
+        self, prefix: bytes, start: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Entries under a prefix from ``start`` on; backwards from before ``start`` when reversed."""
+        self.flush()
+        cursor = self._txn.cursor()
+        if reverse:
+            end = start if start is not None else prefix + b"\xff" * 17
+            found = cursor.prev() if cursor.set_range(end) else cursor.last()
+            entries = cursor.iterprev()
+        else:
+            found = cursor.set_range(start if start is not None else prefix)
+            entries = cursor.iternext()
+        if not found:
+            return
+        for key, value in entries:
+            if not key.startswith(prefix):
+                return
+            yield key, value
+
+    # --- tags
+
+    def tag(self, number: int) -> Tag:
+        known = self._tags.get(number)
+        if known is None:
+            data = self._get(keys.tag(number))
+            if data is None:
+                raise StoreCorrupt(f"tag number {number} is not stored; run queue-core check")
+            known = self._tags[number] = (codec.decode_tag(data), data)
+        return known[0]
+
+    def find_tag(self, name: str) -> Tag | None:
+        number = self.new_names.get(name) or self._names.get(name)
+        if number is None:
+            data = self._get(keys.name(name))
+            if data is None:
+                return None
+            number = self.new_names[name] = keys.unpack_tag(data)
+        return self.tag(number)
+
+    def add_tag(self, name: str) -> Tag:
+        self.meta.last_tag += 1
+        number = self.meta.last_tag
+        tag = Tag(number, name, self.now, Counts(), Totals())
+        self._tags[number] = (tag, b"")
+        self.new_names[name] = number
+        self._write(keys.name(name), keys.pack_tag(number))
+        return tag
+
+    def tags(self) -> Iterator[Tag]:
+        for _, data in self.range(keys.TAG):
+            yield codec.decode_tag(data)
+
+    # --- tasks
+
+    def find(self, id: bytes) -> Record | None:
+        location = self._get(keys.id(id))
+        if location is None:
+            return None
+        tag, place, state, order = keys.located(location)
+        if state is State.PENDING:
+            data = self._get(keys.task(tag, State.INFLIGHT, place)) or self._get(keys.task(tag, state, place))
+        else:
+            data = self._get(keys.task(tag, state, order, place))
+        if data is None:
+            raise StoreCorrupt(f"task {id.hex()} is not where its id points; run queue-core check")
+        return codec.decode_record(data)
+
+    def put(self, old: Record | None, new: Record | None) -> None:
+        for record, step in ((old, -1), (new, 1)):
+            if record is not None and record.state is State.PENDING:
+                self._heads.pop(record.tag, None)
+                self._pending_put |= step > 0
+        if old is None:
+            assert new is not None
+            self._write(keys.id(new.id), keys.location(new))
+        elif new is None:
+            self._write(keys.id(old.id), None)
+        elif old.place != new.place or not _moving_in_line(old.state) or not _moving_in_line(new.state):
+            self._write(keys.id(new.id), keys.location(new))
+        where = keys.task_of(new) if new is not None else None
+        index = keys.index_of(new) if new is not None else None
+        if old is not None:
+            if (key := keys.task_of(old)) != where:
+                self._write(key, None)
+            if (entry := keys.index_of(old)) is not None and entry != index:
+                self._write(entry, None)
+        if new is not None and where is not None:
+            self._write(where, codec.encode(new))
+            if index is not None:
+                self._write(index, keys.pack_tag(new.tag))
+
+    def head(self, tag: int, after: int = 0) -> Record | None:
+        known = self._heads.get(tag)
+        if known is not None and known[0] <= after and (known[1] is None or known[1].place > after):
+            return known[1]
+        if self._pending_put:
+            self.flush()
+        found = None
+        if self._cursor.set_range(keys.task(tag, State.PENDING, after + 1)):
+            key, data = self._cursor.item()
+            if key.startswith(keys.tasks(tag, State.PENDING)):
+                found = codec.decode_record(data)
+        self._heads[tag] = (after, found)
+        return found
+
+    def _indexed(self, state: State, upto: int, start: bytes | None = None) -> Iterator[tuple[bytes, int]]:
+        """(index key, tag) of tasks of a state, in order, up to an order."""
+        end = keys.index_end(state, upto)
+        for key, value in self.range(keys.INDEX[state], start):
+            if key >= end:
+                return
+            yield key, keys.unpack_tag(value)
+
+    def _load(self, key: bytes) -> Record:
+        data = self._get(key)
+        if data is None:
+            raise StoreCorrupt(f"an index entry has no task at {key.hex()}; run queue-core check")
+        return codec.decode_record(data)
+
+    def first(self, state: State, upto: int, limit: int) -> list[Record]:
+        found = list(islice(self._indexed(state, upto), limit))
+        return [self._load(keys.indexed_task(state, key, tag)) for key, tag in found]
+
+    def index(self, state: State, upto: int, limit: int) -> list[tuple[int, int, int]]:
+        return [(*keys.index_parts(key), tag) for key, tag in islice(self._indexed(state, upto), limit)]
+
+    def inflight_after(self, after: tuple[int, int], limit: int) -> list[Record]:
+        return self.page(State.INFLIGHT, None, after, limit, False)
+
+    def page(
+        self, state: State, tag: int | None, after: tuple[int, int] | None, limit: int, reverse: bool
+    ) -> list[Record]:
+        if tag is not None and state is State.INFLIGHT:  # few, and kept by place: sorted here
+            found = [codec.decode_record(data) for _, data in self.range(keys.tasks(tag, state))]
+            found.sort(key=lambda record: (record.order, record.place), reverse=reverse)
+            if after is not None:
+                found = [r for r in found if ((r.order, r.place) < after if reverse else (r.order, r.place) > after)]
+            return found[:limit]
+        if tag is not None:
+            return [codec.decode_record(data) for _, data in islice(self._tasks(state, tag, after, reverse), limit)]
+        if state is State.PENDING:
+            tags = [known.number for known in self.tags() if known.counts.pending]
+            lines = [self._tasks(state, number, after, reverse) for number in tags]
+            merged = merge(*lines, key=lambda entry: entry[0][-8:], reverse=reverse)
+            return [codec.decode_record(data) for _, data in islice(merged, limit)]
+        start = None if after is None else keys.index_at(state, *after, past=not reverse)
+        entries = islice(self.range(keys.INDEX[state], start, reverse=reverse), limit)
+        found_keys = [keys.indexed_task(state, key, keys.unpack_tag(value)) for key, value in entries]
+        return [self._load(key) for key in found_keys]
+
+    def _tasks(
+        self, state: State, tag: int, after: tuple[int, int] | None, reverse: bool
+    ) -> Iterator[tuple[bytes, bytes]]:
+        start = None
+        if after is not None:
+            order, place = after
+            step = 0 if reverse else 1
+            start = keys.task(tag, state, *((order, place + step) if state is State.SCHEDULED else (order + step,)))
+        return self.range(keys.tasks(tag, state), start, reverse=reverse)
+
+    def ahead(self, tag: int, place: int, limit: int) -> int:
+        self.flush()
+        cursor, end = self._txn.cursor(), keys.task(tag, State.PENDING, place)
+        if not cursor.set_range(keys.tasks(tag, State.PENDING)):
+            return 0
+        count = 0
+        for key in cursor.iternext(keys=True, values=False):
+            if key >= end or count == limit:
+                break
+            count += 1
+        return count
+
+    # --- rotation
+
+    def ready(self, number: int) -> int | None:
+        added = min((on for on in self._ready_on if on >= number), default=None)
+        found = self._cursor.set_range(keys.eligible(number))
+        while found and (key := self._cursor.key()).startswith(keys.ELIGIBLE):
+            stored = keys.tag_number(key)
+            if stored not in self._ready_off:
+                return stored if added is None else min(stored, added)
+            found = self._cursor.next()
+        return added
+
+    def set_ready(self, number: int, ready: bool) -> None:
+        (self._ready_on if ready else self._ready_off).add(number)
+        (self._ready_off if ready else self._ready_on).discard(number)
+        self._write(keys.eligible(number), b"" if ready else None)
+
+    def timers(self, upto: int, limit: int) -> list[int]:
+        out = []
+        for key, _ in self.range(keys.TIMER):
+            at, number = keys.timer_parts(key)
+            if at > upto or len(out) == limit:
+                break
+            out.append(number)
+        return out
+
+    def set_timer(self, number: int, old: int, new: int) -> None:
+        if old:
+            self._write(keys.timer(old, number), None)
+        if new:
+            self._write(keys.timer(new, number), b"")
+
+    def next_moment(self) -> int | None:
+        moments = []
+        for prefix in (keys.TIMER, keys.EXPIRY, keys.DUE):
+            if self._cursor.set_range(prefix) and (key := self._cursor.key()).startswith(prefix):
+                moments.append(keys.first_number(key))
+        return min(moments, default=None)
+
+    # --- keys, journal, workers
+
+    def holder(self, tag: int, key: str) -> bytes | None:
+        return self._get(keys.dedupe(tag, key))
+
+    def set_holder(self, tag: int, key: str, id: bytes | None) -> None:
+        self._write(keys.dedupe(tag, key), id)
+
+    def log(self, entry: Entry, name: str | None) -> None:
+        self.logged.append((name, entry))
+        self.touched += 1
+
+    def entries(self, after: int, limit: int) -> list[tuple[int, Entry]]:
+        start = keys.journal(after + 1)
+        cursor = self._txn.cursor()
+        if not (cursor.set_range(start) and cursor.key() == start) and cursor.prev():
+            start = cursor.key()  # the block before may reach past ``after``
+        out: list[tuple[int, Entry]] = []
+        for key, data in self.range(keys.JOURNAL, max(start, keys.JOURNAL)):
+            number = keys.number(key)
+            entries = enumerate(codec.decode_entries(data), number)
+            out += [(at, entry) for at, entry in entries if at > after]
+            if len(out) >= limit:
+                break
+        return out[:limit]
+
+    def _trim_journal(self) -> None:
+        oldest = self.meta.events - JOURNAL_LIMIT - TRIM_EVERY
+        blocks = []
+        if oldest > 0:
+            for key, _ in self.range(keys.JOURNAL):
+                if keys.number(key) + BLOCK > oldest or len(blocks) >= 4 * TRIM_EVERY:
+                    break
+                blocks.append(key)
+        for key in blocks:
+            self._writes[key] = None
+
+    def workers(self) -> list[WorkerRecord]:
+        return [codec.decode_worker(data) for _, data in self.range(keys.WORKER)]
+
+    def put_worker(self, worker: WorkerRecord | None, id: str = "") -> None:
+        key = keys.worker(worker.id if worker is not None else id)
+        self._write(key, codec.encode(worker) if worker is not None else None)
+
+
+def _moving_in_line(state: State) -> bool:
+    """Whether the id's location is the place alone."""
+    return state is State.PENDING or state is State.INFLIGHT
