@@ -60,8 +60,12 @@ class EmbeddedStore(ABC):
     """
 
     @abstractmethod
-    def _write(self, operation: Operation[T], *, grows: bool = False) -> Done[T]:
-        """Run the operation in a write transaction and commit. ``grows``: refused when little room is left."""
+    def _write(self, operation: Operation[T], *, grows: int = 0) -> Done[T]:
+        """Run the operation in a write transaction and commit.
+
+        ``grows`` is about how many bytes it adds for good: it is refused when the room that is left after it
+        would not do for draining the store.
+        """
 
     @abstractmethod
     def _read(self) -> AbstractContextManager[Records]:
@@ -71,7 +75,8 @@ class EmbeddedStore(ABC):
     def _inventory(self, records: Records) -> Inventory: ...
 
     def push(self, items: Sequence[NewTask]) -> Done[list[Found]]:
-        return self._write(lambda tx: deliver.push(tx, items), grows=True)
+        size = sum(len(item.payload) + 500 for item in items)
+        return self._write(lambda tx: deliver.push(tx, items), grows=size)
 
     def lease(self, n: int, ttl: int, owner: str, settle: Sequence[Token]) -> Done[list[Found]]:
         if not settle:

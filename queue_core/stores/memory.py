@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 from sortedcontainers import SortedDict, SortedList, SortedSet
@@ -243,24 +243,36 @@ class MemoryRecords:
         )  # fmt: skip
 
 
+class _Core:
+    """The records of one store with their lock, and how many handles there are on it."""
+
+    def __init__(self) -> None:
+        self.records = MemoryRecords()
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self.commits = 0
+        self.users = 0
+
+
+_shared: dict[str, _Core] = {}  # named stores of this process
+_shared_lock = threading.Lock()
+
+
 class MemoryStore(EmbeddedStore):
-    """Private to its queue, or shared in the process by name; gone with the process."""
+    """One handle. A private store is gone with it, a named one with the last of its handles."""
 
     capabilities = Capabilities(durable=False, multi_process=False, journal=True)
 
-    def __init__(self, url: str, clock: Clock) -> None:
+    def __init__(self, url: str, clock: Clock, core: _Core) -> None:
         self.url = url
         self.clock = clock
-        self._records = MemoryRecords()
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
-        self._commits = 0
+        self._core = core
         self._closed = False
 
-    def _write(self, operation: Operation[T], *, grows: bool = False) -> Done[T]:
-        with self._lock:
+    def _write(self, operation: Operation[T], *, grows: int = 0) -> Done[T]:
+        with self._core.lock:
             self._check_open()
-            records = self._records
+            records = self._core.records
             records.begin(self.clock())
             try:
                 records.meta.age(records.now)
@@ -270,69 +282,52 @@ class MemoryStore(EmbeddedStore):
                 records.undo()
                 raise
             first = records.commit()
-            self._commits += 1
-            self._changed.notify_all()
+            self._core.commits += 1
+            self._core.changed.notify_all()
             return Done(result, named(first, records.logged))
 
     @contextmanager
     def _read(self) -> Iterator[Records]:
-        with self._lock:
+        with self._core.lock:
             self._check_open()
-            records = self._records
+            records = self._core.records
             records.begin(self.clock())
             yield records
 
     def _inventory(self, records: Records) -> Inventory:
-        return self._records.inventory()
+        return self._core.records.inventory()
 
     def _check_open(self) -> None:
         if self._closed:
             raise StoreGone(f"{self.url} was closed: open the queue again")
 
     def mark(self) -> int:
-        return self._commits
+        self._check_open()
+        return self._core.commits
 
     def wait(self, mark: int, timeout: float) -> None:
         end = time.monotonic() + timeout
-        with self._changed:
-            while self._commits == mark and not self._closed and (left := end - time.monotonic()) > 0:
-                self._changed.wait(left)
+        with self._core.changed:
+            while self._core.commits == mark and not self._closed and (left := end - time.monotonic()) > 0:
+                self._core.changed.wait(left)
+            self._check_open()
 
     def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
-
-class _Shared:
-    """Named memory stores of this process, each with the number of its users."""
-
-    lock = threading.Lock()
-    stores: ClassVar[dict[str, tuple[MemoryStore, int]]] = {}
-
-
-class _SharedStore(MemoryStore):
-    """A named store: closed when its last user closes it."""
-
-    def close(self) -> None:
-        with _Shared.lock:
-            store, users = _Shared.stores.get(self.url, (None, 0))
-            if store is self and users > 1:
-                _Shared.stores[self.url] = (self, users - 1)
-                return
-            if store is self:
-                del _Shared.stores[self.url]
-        super().close()
+        with _shared_lock, self._core.changed:
+            if not self._closed:
+                self._closed = True
+                self._core.users -= 1
+                if not self._core.users and _shared.get(self.url) is self._core:
+                    del _shared[self.url]
+                self._core.changed.notify_all()
 
 
 def open_memory(name: str, clock: Clock, **options: object) -> MemoryStore:
-    """``memory://`` is private, ``memory://name`` is shared in the process (with its first opener's clock)."""
+    """``memory://`` is private, ``memory://name`` is shared in the process."""
     if options:
         raise InvalidArgument(f"the memory store has no option {', '.join(sorted(options))}")
     url = f"memory://{name}"
-    if not name:
-        return MemoryStore(url, clock)
-    with _Shared.lock:
-        store, users = _Shared.stores.get(url) or (_SharedStore(url, clock), 0)
-        _Shared.stores[url] = (store, users + 1)
-        return store
+    with _shared_lock:
+        core = _shared.setdefault(url, _Core()) if name else _Core()
+        core.users += 1
+        return MemoryStore(url, clock, core)

@@ -79,7 +79,7 @@ def snapshot(tx: Records) -> Snapshot:
         due_by_tag.setdefault(number, []).append((order, place))
     expired_by_tag = Counter(number for _, _, number in expired)
     tags = tuple(
-        _tag_stats(tag, meta, now, due_by_tag.get(tag.number, ()), expired_by_tag.get(tag.number, 0))
+        _tag_stats(tag, meta, now, due_by_tag.get(tag.number, ()), expired_by_tag[tag.number], len(expired))
         for tag in tx.tags()
     )
     waits = [tag.oldest_wait for tag in tags if tag.oldest_wait is not None]
@@ -98,7 +98,9 @@ def worker_stats(worker: WorkerRecord) -> WorkerStats:
     )  # fmt: skip
 
 
-def _tag_stats(tag: Tag, meta: Meta, now: int, due: Iterable[tuple[int, int]], expired: int) -> TagStats:
+def _tag_stats(
+    tag: Tag, meta: Meta, now: int, due: Iterable[tuple[int, int]], expired: int, expired_in_all: int
+) -> TagStats:
     counts = tag.counts
     waiting = [(place, since) for since, place in due]
     number_due = len(waiting)
@@ -109,13 +111,13 @@ def _tag_stats(tag: Tag, meta: Meta, now: int, due: Iterable[tuple[int, int]], e
         tag.number, tag.name, counts.pending, counts.scheduled, counts.inflight, counts.dead, counts.trash,
         number_due, expired, max(now - min(waiting)[1], 0) / SECOND if waiting else None,
         _PLAIN if plain and tag.max_inflight is None and tag.max_pending is None else tag_settings(tag),
-        why_not(tag, meta, now, number_due, expired),
+        why_not(tag, meta, now, number_due, expired, expired_in_all),
         moment(tag.last_served) if tag.last_serve else None, tag.last_serve or None, moment(tag.first_seen),
         moment(tag.eligible_at) if tag.eligible else None, replace(tag.totals),
     )  # fmt: skip
 
 
-def why_not(tag: Tag, meta: Meta, now: int, due: int, expired: int) -> WhyNot | None:
+def why_not(tag: Tag, meta: Meta, now: int, due: int, expired: int, expired_in_all: int) -> WhyNot | None:
     """What keeps the next lease from this tag, after it has moved what is due and expired; None: nothing."""
     counts = tag.counts
     if not counts.pending + due + expired:
@@ -124,7 +126,7 @@ def why_not(tag: Tag, meta: Meta, now: int, due: int, expired: int) -> WhyNot | 
         return WhyNot.QUEUE_PAUSED
     if tag.paused:
         return WhyNot.PAUSED
-    if meta.max_inflight is not None and meta.counts.inflight - expired >= meta.max_inflight:
+    if meta.max_inflight is not None and meta.counts.inflight - expired_in_all >= meta.max_inflight:
         return WhyNot.QUEUE_LIMIT
     if tag.max_inflight is not None and counts.inflight - expired >= tag.max_inflight:
         return WhyNot.LIMIT
@@ -157,8 +159,8 @@ def explain(tx: Records, id: bytes) -> tuple[Found, Explanation]:
     record, meta = found.record, tx.meta
     tag = tx.tag(record.tag)
     due = sum(number == tag.number for _, _, number in tx.index(State.SCHEDULED, tx.now, COUNT_LIMIT))
-    expired = sum(number == tag.number for _, _, number in tx.index(State.INFLIGHT, tx.now, COUNT_LIMIT))
-    blocked = why_not(tag, meta, tx.now, due, expired)
+    expired = [number for _, _, number in tx.index(State.INFLIGHT, tx.now, COUNT_LIMIT)]
+    blocked = why_not(tag, meta, tx.now, due, expired.count(tag.number), len(expired))
     task = Task(record, found.tag, None)
     if record.state is not State.PENDING:
         return found, Explanation(task, None, True, None, None, blocked, _why_not_pending(record, tx.now))

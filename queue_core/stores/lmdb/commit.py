@@ -29,7 +29,7 @@ class Call:
 
     __slots__ = ("clock", "error", "events", "grows", "leads", "operation", "result", "turn")
 
-    def __init__(self, operation: Callable[[Records], Any], clock: Clock, grows: bool) -> None:
+    def __init__(self, operation: Callable[[Records], Any], clock: Clock, grows: int) -> None:
         self.operation = operation
         self.clock = clock
         self.grows = grows
@@ -43,6 +43,16 @@ class Call:
 
 class _Spoiled(Exception):
     """An operation failed after it had written: the shared transaction cannot be committed."""
+
+
+def _commit(environment: Environment, txn: lmdb.Transaction) -> None:
+    number = txn.id()
+    try:
+        txn.commit()
+    except lmdb.Error as error:
+        if environment.lmdb.info()["last_txnid"] < number:  # the meta page still names the commit before
+            raise environment.translate(error) from error
+        raise OutcomeUnknown(f"the commit's answer was lost ({error}): look the task up before trying again") from error
 
 
 class Committer:
@@ -138,7 +148,7 @@ class Committer:
         for call in batch:
             try:
                 self._grow_and_try([call])
-            except QueueError as error:
+            except Exception as error:  # noqa: BLE001 - each caller gets its own, whatever it is
                 call.error = error
 
     def _grow_and_try(self, batch: list[Call]) -> None:
@@ -151,9 +161,9 @@ class Committer:
 
     def _transaction(self, batch: list[Call]) -> None:
         environment = self._environment
-        if any(call.grows for call in batch):
-            environment.refuse_when_tight()
         with environment.writing() as txn:
+            if any(call.grows for call in batch):
+                environment.make_room(max(call.grows for call in batch))
             try:
                 records = LmdbRecords(txn, batch[0].clock(), environment.names)
                 records.meta.age(records.now)
@@ -163,16 +173,16 @@ class Committer:
                     self._operate(call, records, shared=len(batch) > 1)
                     ends.append(len(records.logged))
                 first = records.finish()
-                txn.commit()
             except lmdb.Error as error:
                 raise environment.translate(error) from error
+            _commit(environment, txn)
+            environment.committed()
         if len(environment.names) > 100_000:
             environment.names.clear()
         environment.names.update(records.new_names)
         events = named(first, records.logged)
         for call, start, end in zip(batch, [0, *ends], ends, strict=False):
             call.events = events[start:end]
-        environment.committed()
 
     def _operate(self, call: Call, records: LmdbRecords, shared: bool) -> None:
         touched = records.touched

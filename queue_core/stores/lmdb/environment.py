@@ -13,14 +13,16 @@ from typing import Any
 
 import lmdb
 
-from queue_core.errors import InvalidArgument, StoreBusy, StoreCorrupt, StoreFull, StoreGone, StoreVersion
+from queue_core.errors import InvalidArgument, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreGone, StoreVersion
 from queue_core.stores.lmdb.lock import WriteLock
 
 DEFAULT_MAP = 1 << 40  # address space, not disk
 READERS = 1_024
 HEADROOM_SHARE, HEADROOM_LEAST, HEADROOM_MOST = 8, 32 * 4096, 64 << 20
+RESERVE = 256 << 10  # bytes of the file, allocated beyond the pages in use
 READER_CHECK_COMMITS, READER_CHECK_SECONDS = 64, 5.0
-FULL = ("No space left", "File too large", "quota exceeded", "MDB_MAP_FULL")
+# LMDB reports a write that the disk took only in part as an input/output error.
+FULL = ("No space left", "File too large", "quota exceeded", "MDB_MAP_FULL", "Input/output error")
 DURABILITY = {
     "full": {"sync": True, "metasync": True},
     "relaxed": {"sync": True, "metasync": False},
@@ -99,6 +101,7 @@ class Environment:
         self.map_size = min(map_size or self.max_size, self.max_size)
         self.busy_timeout = busy_timeout
         self.users = 0
+        self.closed = False
         self.committer: Any = None  # set by the first store; here because it is shared like the handle
         self.in_child: list[Callable[[], None]] = []  # called after a fork, in the child
         self.names: dict[str, int] = {}  # committed tag numbers, filled only after a commit
@@ -112,12 +115,17 @@ class Environment:
         while True:
             try:
                 self.lmdb = lmdb.open(
-                    self.path, map_size=size, max_readers=READERS, max_dbs=0, subdir=True, **DURABILITY[self.durability]
+                    self.path,
+                    map_size=size,
+                    max_readers=READERS,
+                    max_dbs=0,
+                    max_spare_txns=0,
+                    **DURABILITY[self.durability],  # a spare one's slot would be freed by a forked child
                 )
                 break
             except (lmdb.CorruptedError, lmdb.InvalidError) as error:
                 raise StoreCorrupt(
-                    f"{self.path} holds no readable LMDB file ({error}): restore it from a backup"
+                    f"{self.path} is not a readable LMDB file ({error}): restore it from a backup"
                 ) from None
             except lmdb.VersionMismatchError as error:
                 raise StoreVersion(f"{self.path} was written by another LMDB format ({error})") from None
@@ -132,6 +140,7 @@ class Environment:
         status = os.stat(self._file)
         self._identity = (status.st_dev, status.st_ino)
         self.lock = WriteLock(os.path.join(self.path, "write.lock"))
+        self._allocated = status.st_size
         self._commits = 0
         self._checked = time.monotonic()
         self.lmdb.reader_check()
@@ -141,8 +150,11 @@ class Environment:
         return os.path.join(self.path, "data.mdb")
 
     def close(self) -> None:
-        self.lock.close()
-        self.lmdb.close()
+        """Close the files once no other thread is in a transaction; whoever comes later gets StoreGone."""
+        with self.gate.shut(self.busy_timeout):
+            self.closed = True
+            self.lock.close()
+            self.lmdb.close()
 
     def reopen_in_child(self) -> None:
         """After a fork the parent's handle is of no use here: close the copy, open another."""
@@ -199,6 +211,9 @@ class Environment:
 
     def _enter(self) -> None:
         self.gate.enter()
+        if self.closed:
+            self.gate.leave()
+            raise StoreGone(f"lmdb://{self.path} was closed: open the queue again")
         try:
             status = os.stat(self._file)
             same = (status.st_dev, status.st_ino) == self._identity
@@ -225,18 +240,43 @@ class Environment:
             self.map_size = self.lmdb.info()["map_size"]
         return True
 
-    def refuse_when_tight(self) -> None:
-        """Raises StoreFull when less is free than what draining the store may need: pages are copied on write."""
+    def make_room(self, size: int) -> None:
+        """Before ``size`` bytes are added: raises StoreFull when what is left would not do for draining the store.
+
+        LMDB copies each page that it changes, so that even a deletion needs room. A share of ``max_size`` is
+        kept free in the map, and a reserve of the file is allocated on the disk ahead of its use.
+        """
+        end = (self.lmdb.info()["last_pgno"] + 1) * self.page_size
         limit = self.max_size - max(min(self.max_size // HEADROOM_SHARE, HEADROOM_MOST), HEADROOM_LEAST)
-        if (self.lmdb.info()["last_pgno"] + 1) * self.page_size <= limit:
+        if end > limit:
+            stat = self.lmdb.stat()
+            used = (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * self.page_size
+            if used > limit:
+                raise StoreFull(
+                    f"{self.path} uses {used:,} of {self.max_size:,} bytes and keeps the rest for draining it: "
+                    "work off tasks, expunge trash, or open it with a larger max_size"
+                )
+        wanted = end + RESERVE + 3 * size
+        if wanted > self._allocated:
+            self._allocate(wanted)
+
+    def _allocate(self, wanted: int) -> None:
+        for step in (max(RESERVE, min(wanted // 8, 64 << 20)), 0):
+            target = min(wanted + step, max(self.map_size, wanted))
+            file = os.open(self._file, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                os.posix_fallocate(file, 0, target)
+            except OSError as error:
+                if step:
+                    continue
+                raise StoreFull(
+                    f"{self.path}: the disk has no room for {wanted:,} bytes and what draining them needs ({error}): "
+                    "nothing was changed; work off tasks or free space"
+                ) from None
+            finally:
+                os.close(file)
+            self._allocated = target
             return
-        stat: dict[str, int] = self.lmdb.stat()
-        used = (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * self.page_size
-        if used > limit:
-            raise StoreFull(
-                f"{self.path} uses {used:,} of {self.max_size:,} bytes and keeps the rest for draining it: "
-                "work off tasks, expunge trash, or open it with a larger max_size"
-            )
 
     def last_txnid(self) -> int:
         self._enter()
@@ -254,7 +294,7 @@ class Environment:
             self._checked = time.monotonic()
             self.lmdb.reader_check()
 
-    def translate(self, error: lmdb.Error) -> Exception:
+    def translate(self, error: lmdb.Error) -> StoreError:
         """LMDB's error as ours."""
         text = str(error)
         if isinstance(error, lmdb.MapFullError | lmdb.DiskError) or any(part in text for part in FULL):
@@ -263,7 +303,7 @@ class Environment:
             )
         if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.InvalidError):
             return StoreCorrupt(f"{self.path} is damaged ({text}): restore it from a backup")
-        return error
+        return StoreError(f"{self.path}: {text}")
 
 
 # --- the registry ---------------------------------------------------------------------------------
@@ -292,9 +332,9 @@ def release(environment: Environment) -> None:
     with _registry_lock:
         environment.users -= 1
         if environment.users == 0:
+            environment.close()
             if _registry.get(environment.path) is environment:
                 del _registry[environment.path]
-            environment.close()
 
 
 def _is_gone(environment: Environment) -> bool:

@@ -34,8 +34,8 @@ class WriteLock:
                     threading.Thread(target=self._wait_in_kernel, name="queue_core-lock", daemon=True).start()
             if not self._changed.wait_for(lambda: self._granted, timeout):
                 raise StoreBusy(
-                    f"another process has held the write lock of {os.path.dirname(self._path)} for {timeout:g} s: the "
-                    "operation was withdrawn; look for a stopped process (kill -CONT it, or end it) and try again"
+                    f"another process has held the write lock of {os.path.dirname(self._path)} for "
+                    f"{round(timeout, 2):g} s: the operation was withdrawn; look for a stopped process (kill -CONT it, or end it) and try again"
                 )
             self._granted = False
 

@@ -8,8 +8,7 @@ no range look at what is collected first.
 from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
-
-import lmdb
+from typing import Any
 
 from queue_core import codec, keys
 from queue_core.errors import StoreCorrupt
@@ -24,7 +23,7 @@ TRIM_EVERY = 256  # journal entries between two looks at its length
 class LmdbRecords:
     """``Records`` over a transaction; ``finish`` writes what has changed."""
 
-    def __init__(self, txn: lmdb.Transaction, now: int, names: dict[str, int]) -> None:
+    def __init__(self, txn: Any, now: int, names: dict[str, int]) -> None:
         self.now = now
         self.logged: list[tuple[str | None, Entry]] = []
         self.touched = 0  # grows with every change, so that a failed operation can tell whether it made any
@@ -281,7 +280,7 @@ class LmdbRecords:
         self._write(keys.eligible(number), b"" if ready else None)
 
     def timers(self, upto: int, limit: int) -> list[int]:
-        out = []
+        out: list[int] = []
         for key, _ in self.range(keys.TIMER):
             at, number = keys.timer_parts(key)
             if at > upto or len(out) == limit:
@@ -330,7 +329,7 @@ class LmdbRecords:
 
     def _trim_journal(self) -> None:
         oldest = self.meta.events - JOURNAL_LIMIT - TRIM_EVERY
-        blocks = []
+        blocks: list[bytes] = []
         if oldest > 0:
             for key, _ in self.range(keys.JOURNAL):
                 if keys.number(key) + BLOCK > oldest or len(blocks) >= 4 * TRIM_EVERY:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import lmdb
 
@@ -41,7 +41,7 @@ class LmdbStore(EmbeddedStore):
         committer: Committer = self._environment.committer
         return committer
 
-    def _write(self, operation: Operation[T], *, grows: bool = False) -> Done[T]:
+    def _write(self, operation: Operation[T], *, grows: int = 0) -> Done[T]:
         self._check_open()
         call = Call(operation, self._clock, grows)
         self._committer.run(call)
@@ -153,7 +153,7 @@ def _prepare(environment: Environment, store: LmdbStore, clock: Clock) -> None:
     """Look whether the store is ours, and of our format; a new one gets its first record. Reads, unless it is new."""
     try:
         with environment.reading() as txn:
-            data = txn.get(keys.META)
+            data: Any = txn.get(keys.META)
             empty = data is None and txn.stat(environment.lmdb.open_db())["entries"] == 0
     except lmdb.Error as error:
         raise environment.translate(error) from error

@@ -1,0 +1,140 @@
+"""A process that is killed at any moment leaves a sound store, and nothing is lost or doubled."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from queue_core import LeaseLost, QueueError, open_queue
+
+KILLS = 200
+VERBS = [
+    *("push", "push", "push_many", "lease", "lease", "lease", "ack", "ack", "nack", "release", "beat", "dead"),
+    *("redrive", "cancel", "purge", "requeue", "recover"),
+]
+
+
+def misbehave(store: Path, ledger: Path, seed: int) -> None:
+    """Random verbs until killed. Each is written into the ledger before and after: try, then done."""
+    draw = random.Random(seed)
+    file = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def note(*words: object) -> None:
+        os.write(file, (" ".join(map(str, words)) + "\n").encode())
+
+    queue = open_queue(store)
+    held = []
+    number = 0
+    while True:
+        number += 1
+        tag = draw.choice("abcd")
+        verb = draw.choice(VERBS)
+        note("try", verb, 3 if verb == "push_many" else 1)
+        count = 1
+        try:
+            match verb:
+                case "push":
+                    queue.push(number, tag=tag, delay=draw.choice([0, 0, 0.01]))
+                case "push_many":
+                    count = len(queue.push_many([(number, tag), (number, "b"), (number, "e")]))
+                case "lease":
+                    lease = queue.lease(ttl=draw.choice([0.005, 30]))
+                    count = int(lease is not None)
+                    held += [lease] if lease else []
+                case "recover":
+                    count = queue.requeue_inflight() if draw.random() < 0.1 else 0
+                case "redrive" | "purge" | "cancel" | "requeue":
+                    state = {"cancel": "pending", "requeue": "inflight"}.get(verb, "dead")
+                    page = queue.tasks(state, limit=3)
+                    count = 0
+                    for task in page.items[:1]:
+                        getattr(queue, verb)(task.id)
+                        count = 1
+                case _ if held:
+                    lease = held.pop(draw.randrange(len(held)))
+                    match verb:
+                        case "ack":
+                            queue.ack(lease)
+                        case "nack":
+                            queue.nack(lease, "no", retry_in=0)
+                        case "release":
+                            queue.release(lease)
+                        case "beat":
+                            held.append(queue.heartbeat(lease))
+                        case "dead":
+                            queue.dead_letter(lease, "enough")
+                case _:
+                    count = 0
+        except QueueError as error:
+            count = 0
+            if not isinstance(error, LeaseLost):
+                note("error", type(error).__name__, error)
+                raise
+        note("done", verb, count)
+
+
+def tally(ledger: Path) -> tuple[Counter[str], Counter[str], list[str]]:
+    """(done, tried without an answer, errors), by verb."""
+    done: Counter[str] = Counter()
+    open_: Counter[str] = Counter()
+    errors = []
+    last: tuple[str, int] | None = None
+    for line in ledger.read_text().splitlines():
+        kind, verb, count = line.split(" ", 2)
+        if kind == "error":
+            errors.append(line)
+        elif kind == "try":
+            if last is not None:  # the process was killed in between
+                open_[last[0]] += last[1]
+            last = (verb, int(count))
+        else:
+            done[verb] += int(count)
+            last = None
+    if last is not None:
+        open_[last[0]] += last[1]
+    return done, open_, errors
+
+
+def pushed(counter: Counter[str]) -> int:
+    return counter["push"] + counter["push_many"]
+
+
+@pytest.mark.timeout(600)
+def test_200_kills_at_random_moments(tmp_path: Path) -> None:
+    store, ledger = tmp_path / "queue", tmp_path / "ledger"
+    draw = random.Random(20)
+    open_queue(store).close()
+    for round in range(KILLS):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                misbehave(store, ledger, round)
+            finally:
+                os._exit(1)
+        time.sleep(draw.uniform(0.004, 0.08))  # the random moment itself, not a wait for anything
+        os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+        assert os.WIFSIGNALED(status), ledger.read_text()[-300:]
+        with open_queue(store) as queue:
+            assert queue.check() == [], f"after kill {round}"
+            totals, counts = queue.snapshot().totals, queue.counts()
+        if not ledger.exists():
+            continue
+        done, unanswered, errors = tally(ledger)
+        assert errors == []
+        assert pushed(done) <= totals.pushed <= pushed(done) + pushed(unanswered)
+        assert done["ack"] <= totals.acked <= done["ack"] + unanswered["ack"]
+        assert done["lease"] <= totals.leased <= done["lease"] + unanswered["lease"]
+        assert totals.pushed == totals.acked + totals.expunged + counts.all
+    done, _, _ = tally(ledger)
+    assert min(done[verb] for verb in ("push", "push_many", "lease", "ack", "nack", "release", "beat", "dead")) > 20, (
+        done
+    )
+    verified = subprocess.run([sys.executable, "-m", "lmdb", "verify", str(store)], capture_output=True, text=True)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
