@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 
 from queue_core import fairness
-from queue_core.history import Kind
+from queue_core.history import JOURNAL_LIMIT, Kind
 from queue_core.ledger import Counts, Tag, Totals
 from queue_core.snapshot import Finding
 from queue_core.stores.base import Inventory
@@ -68,7 +68,8 @@ def check(inventory: Inventory) -> list[Finding]:
         say(3, f"the cursor is on tag number {inventory.meta.turn.tag}, outside the ring")
     entries = list(inventory.journal)
     numbers = [number for number, _ in entries]
-    if numbers and (numbers != list(range(numbers[0], numbers[-1] + 1)) or numbers[-1] != inventory.meta.events):
+    ever = inventory.meta.events
+    if numbers != list(range(ever - len(numbers) + 1, ever + 1)) or len(numbers) < min(ever, JOURNAL_LIMIT):
         say(7, "the journal has a gap, or its end is not the number of entries ever written")
     for violation in fairness.violations(entry for _, entry in entries if entry.kind is Kind.LEASE):
         say(3, violation.text)

@@ -22,6 +22,10 @@ _decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {
 }
 
 
+_dump_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_load_json = json.JSONDecoder().decode
+
+
 def encode(record: Record | Tag | Meta | WorkerRecord | list[Entry]) -> bytes:
     return VERSION + _encode(record)
 
@@ -68,21 +72,21 @@ def decode_entries(data: bytes) -> list[Entry]:
 def dump_payload(value: Any) -> bytes:
     """A JSON value as bytes. Raises InvalidPayload with the path to what would not survive."""
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _dump_json(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidPayload(_complaint(value) or f"payload is not a JSON value: {error}") from None
     try:
         data = text.encode()
     except UnicodeEncodeError:  # lone surrogates survive as \ud800 escapes
         data = json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
-    if json.loads(data) != value:  # tuples and keys that are not strings pass dumps, changed
+    if _load_json(text) != value:  # tuples and keys that are not strings pass dumps, changed
         raise InvalidPayload(_complaint(value) or "payload does not survive a round trip through JSON")
     return data
 
 
 def load_payload(data: bytes) -> Any:
     """The value of stored JSON text. Raises ValueError when it is not JSON."""
-    return json.loads(data)
+    return _load_json(data.decode())
 
 
 def _complaint(value: Any) -> str | None:

@@ -53,7 +53,7 @@ class Counts(msgspec.Struct, array_like=True):
     trash: int = 0
 
     def add(self, state: State, step: int) -> None:
-        setattr(self, state.value, getattr(self, state.value) + step)
+        setattr(self, state, getattr(self, state) + step)
 
     @property
     def all(self) -> int:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
@@ -19,12 +20,12 @@ from uuid_utils import uuid7
 
 from queue_core import codec
 from queue_core.check import check
-from queue_core.errors import InvalidArgument, InvalidPayload, InvalidTag
+from queue_core.errors import InvalidArgument, InvalidPayload, InvalidTag, LeaseLost
 from queue_core.history import Event
 from queue_core.ledger import Counts, WorkerRecord
 from queue_core.snapshot import Explanation, Finding, Page, Settings, Snapshot
 from queue_core.stores import open_store
-from queue_core.stores.base import Capabilities, Change, Clock, Done, Ending, Found, Logged, NewTask, Reader, Store
+from queue_core.stores.base import Batch, Capabilities, Change, Clock, Done, Ending, Found, NewTask, Reader, Store
 from queue_core.task import (
     SECOND,
     Lease,
@@ -132,7 +133,7 @@ class View:
         InvalidArgument for an unknown state, a limit outside 1..10,000 or a foreign ``after``.
         """
         limit = _whole(limit, "limit", 1, BATCH_LIMIT)
-        found, following, total = self._reader.page(_state(state), tag, after, limit, reverse)
+        found, following, total = self._reader.page(_state(state), _tag_or_none(tag), after, limit, reverse)
         return Page(tuple(map(self._task, found)), following, total)
 
     def snapshot(self) -> Snapshot:
@@ -154,7 +155,8 @@ class View:
     def journal(self, *, after: int | None = None, limit: int = 1_000, tag: str | None = None) -> list[Event]:
         """Events numbered above ``after``, oldest first; the newest ``limit`` when ``after`` is None."""
         limit = _whole(limit, "limit", 1, 1_000_000)
-        logged = self._reader.journal(-1 if after is None else _whole(after, "after", 0, 1 << 62), limit, tag)
+        begin = -1 if after is None else _whole(after, "after", 0, 1 << 62)
+        logged = self._reader.journal(begin, limit, _tag_or_none(tag))
         return [Event(*entry) for entry in logged]
 
     def check(self) -> list[Finding]:
@@ -181,9 +183,19 @@ class Queue:
         return self._store.url
 
     @property
+    def clock(self) -> Clock:
+        """The clock it was opened with: microseconds since the epoch."""
+        return self._clock
+
+    @property
     def capabilities(self) -> Capabilities:
         """What this store can do."""
         return self._store.capabilities
+
+    @property
+    def plain(self) -> bool:
+        """Whether payloads are JSON values, given and taken without a serializer."""
+        return isinstance(self._serializer, _Plain)
 
     # --- in
 
@@ -218,7 +230,7 @@ class Queue:
         match given:
             case Item():
                 item = given
-            case (payload, tag):
+            case tuple((payload, tag)):  # a list of two is a payload
                 item = Item(payload, tag)
             case _:
                 item = Item(given)
@@ -257,9 +269,9 @@ class Queue:
         span = _span(ttl, "ttl", 1)
         name = default_owner() if owner is None else _text(owner, "owner")
         until = time.monotonic() + _span(wait, "wait") / SECOND
-        settle: Sequence[Token] = [_token(held) for held in ([ack] if isinstance(ack, Lease | str) else ack)]
+        settle: Sequence[Token] = _tokens([ack] if isinstance(ack, Lease | str) else ack)
         while True:
-            mark = self._store.mark()
+            mark = self.mark()
             tokens, settle = settle, ()
             found = self._do(partial(self._store.lease, n, span, name, tokens))
             leases = [lease for lease in map(self._lease, found) if lease is not None]
@@ -267,9 +279,20 @@ class Queue:
             if leases or (left <= 0 and not found):
                 return leases
             if not found:
-                moment = self._store.next_moment()
-                soon = RECHECK if moment is None else max((moment - self._clock()) / SECOND, 0.001)
-                self._store.wait(mark, min(left, RECHECK, soon))
+                self.wait_for_change(mark, left)
+
+    def mark(self) -> int:
+        """A number that differs after every commit of any process: take it before a poll that may find nothing."""
+        return self._store.mark()
+
+    def wait_for_change(self, mark: int, timeout: float) -> None:
+        """After an empty poll: return when another may find something, at the latest after ``timeout`` seconds.
+
+        It may return early; ``mark`` is that from before the poll.
+        """
+        moment = self._store.next_moment()
+        soon = RECHECK if moment is None else max((moment - self._clock()) / SECOND, 0.001)
+        self._store.wait(mark, min(timeout, RECHECK, soon))
 
     def _lease(self, found: Found) -> Lease | None:
         """The lease, or None for a payload that does not decode: that one is dead-lettered, its bytes unchanged."""
@@ -294,7 +317,7 @@ class Queue:
 
     def ack_many(self, leases: Iterable[Held]) -> None:
         """All are done, or none: ``LeaseLost.tokens`` names the stale ones."""
-        tokens = [_token(lease) for lease in leases]
+        tokens = _tokens(leases)
         if tokens:
             self._do(lambda: self._store.settle(tokens, Ending(Outcome.ACKED)))
 
@@ -476,24 +499,25 @@ class Queue:
             raise InvalidArgument("a verb that writes was called inside view(): leave the view first")
         done = verb()
         if self._on_event is not None:
-            self._emit(done.events)
+            self._emit(done.batches)
         return done.result
 
-    def _emit(self, events: Sequence[Logged]) -> None:
+    def _emit(self, batches: Iterable[Batch]) -> None:
         assert self._on_event is not None
-        for logged in events:
+        for logged in chain.from_iterable(batch.logged() for batch in batches):
             try:
                 self._on_event(Event(*logged))
             except Exception:
                 log.exception("on_event raised for %s; the verb stands", logged.entry.kind)
 
     def _task(self, found: Found) -> Task:
-        data = found.record.payload
+        return Task(found.record, found.tag, self._load)
+
+    def _load(self, data: bytes) -> Any:
         try:
-            payload = self._serializer.load(codec.load_payload(data))
+            return self._serializer.load(codec.load_payload(data))
         except Exception as error:  # noqa: BLE001 - a stranger's serializer may raise anything; the line goes on
-            payload = Undecodable(data, clean_text(error))
-        return Task(found.record, found.tag, payload)
+            return Undecodable(data, clean_text(error))
 
 
 # --- arguments ------------------------------------------------------------------------------------
@@ -510,6 +534,10 @@ def check_tag(tag: Any) -> str:
     if size > TAG_LIMIT:
         raise InvalidTag(f"tag {tag[:60]!r}… is {size:,} bytes as UTF-8; the limit is {TAG_LIMIT:,}")
     return tag
+
+
+def _tag_or_none(tag: Any) -> str | None:
+    return None if tag is None else check_tag(tag)
 
 
 def _text(value: Any, name: str) -> str:
@@ -545,7 +573,21 @@ def _state(value: Any) -> State:
 
 
 def _token(lease: Any) -> Token:
-    return parse_token(lease.token if isinstance(lease, Lease) else lease)
+    return lease.proof if isinstance(lease, Lease) else parse_token(lease)
+
+
+def _tokens(leases: Iterable[Any]) -> list[Token]:
+    """Raises LeaseLost naming all that can be nobody's token."""
+    tokens: list[Token] = []
+    bad: list[str] = []
+    for lease in leases:
+        try:
+            tokens.append(_token(lease))
+        except LeaseLost as error:
+            bad += error.tokens
+    if bad:
+        raise LeaseLost(bad)
+    return tokens
 
 
 def _flag(value: Any, name: str) -> bool:

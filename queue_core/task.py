@@ -5,6 +5,7 @@ A record is frozen: a transition returns a new one, and the store puts it where 
 """
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
@@ -307,15 +308,26 @@ def revived(record: Record, *, version: int, now: int, place: int) -> Record:
 # --- what callers get -----------------------------------------------------------------------------
 
 
+_UNREAD: Any = object()
+
+
 class Task:
     """A task as it was when read: an immutable view of its record."""
 
-    __slots__ = ("_record", "payload", "tag")
+    __slots__ = ("_load", "_payload", "_record", "tag")
 
-    def __init__(self, record: Record, tag: str, payload: Any) -> None:
+    def __init__(self, record: Record, tag: str, load: Callable[[bytes], Any]) -> None:
         self._record = record
+        self._load = load
+        self._payload: Any = _UNREAD
         self.tag = tag
-        self.payload = payload
+
+    @property
+    def payload(self) -> Any:
+        """The payload, decoded when first asked for."""
+        if self._payload is _UNREAD:
+            self._payload = self._load(self._record.payload)
+        return self._payload
 
     @property
     def record(self) -> Record:
@@ -426,13 +438,18 @@ class Task:
 class Lease:
     """The right to work on one task until ``expires_at``, proven by ``token``."""
 
-    __slots__ = ("task", "token")
+    __slots__ = ("proof", "task")
 
     def __init__(self, task: Task) -> None:
         hold = task.record.hold
         assert hold is not None
         self.task = task
-        self.token = str(Token(task.record.id, hold.fence, hold.nonce))
+        self.proof = Token(task.record.id, hold.fence, hold.nonce)
+
+    @property
+    def token(self) -> str:
+        """The token as text, for a log or another process; every verb that takes a lease takes it."""
+        return str(self.proof)
 
     @property
     def id(self) -> str:

@@ -35,11 +35,21 @@ class Logged(NamedTuple):
     entry: Entry
 
 
+class Batch(NamedTuple):
+    """What one commit wrote into the journal: the number of the first entry, and (tag's name, entry) of each."""
+
+    first: int
+    entries: Sequence[tuple[str | None, Entry]]
+
+    def logged(self) -> Iterator[Logged]:
+        return (Logged(number, name, entry) for number, (name, entry) in enumerate(self.entries, self.first))
+
+
 class Done(NamedTuple, Generic[T]):
-    """What a verb returned, and what it wrote into the journal."""
+    """What a verb returned, and what it wrote into the journal, by commit."""
 
     result: T
-    events: list[Logged]
+    batches: list[Batch]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,9 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
 from queue_core.errors import StoreFull
-from queue_core.history import Entry
 from queue_core.ledger import Meta, WorkerRecord
 from queue_core.snapshot import Explanation, Settings, Snapshot
-from queue_core.stores.base import Change, Clock, Done, Ending, Found, Inventory, Logged, NewTask
+from queue_core.stores.base import Batch, Change, Done, Ending, Found, Inventory, Logged, NewTask
 from queue_core.stores.engine import deliver, operate, read
 from queue_core.stores.engine import settle as settling
 from queue_core.stores.engine.records import Records
@@ -83,12 +82,12 @@ class EmbeddedStore(ABC):
             with self._read() as tx:
                 if not deliver.promising(tx):
                     return Done([], [])
-        events: list[Logged] = []
+        batches: list[Batch] = []
         while True:
             done = self._write(lambda tx, settle=tuple(settle): deliver.lease(tx, n, ttl, owner, settle))  # type: ignore[misc]
-            events += done.events
+            batches += done.batches
             if done.result is not None:
-                return Done(done.result, events)
+                return Done(done.result, batches)
             settle = ()  # they were settled with the first piece
 
     def heartbeat(self, token: Token, ttl: int | None) -> Done[Found]:
@@ -103,7 +102,8 @@ class EmbeddedStore(ABC):
     def reclaim(self, cutoff: int | None, reason: str | None) -> Done[int]:
         with self._read() as tx:
             upto = tx.meta.fence
-        done, after, events = 0, (0, 0), []
+        done, after = 0, (0, 0)
+        batches: list[Batch] = []
         while True:
             try:
                 piece = self._write(
@@ -114,9 +114,9 @@ class EmbeddedStore(ABC):
                 raise
             count, following = piece.result
             done += count
-            events += piece.events
+            batches += piece.batches
             if following is None:
-                return Done(done, events)
+                return Done(done, batches)
             after = following
 
     def configure(self, tag: str | None, changes: dict[str, int | bool | None]) -> Done[Settings]:
@@ -140,11 +140,3 @@ class EmbeddedStore(ABC):
         with self._read() as tx:
             moments = [tx.next_moment(), tx.meta.open_at if tx.meta.open_at > tx.now else None]
         return min((at for at in moments if at is not None), default=None)
-
-
-def named(first: int, events: Sequence[tuple[str | None, Entry]]) -> list[Logged]:
-    """Journal entries with their numbers, the first of which is ``first``."""
-    return [Logged(first + i, name, entry) for i, (name, entry) in enumerate(events)]
-
-
-__all__ = ["Clock", "EmbeddedStore", "Operation", "RecordReader", "named"]

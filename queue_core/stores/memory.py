@@ -17,8 +17,8 @@ from sortedcontainers import SortedDict, SortedList, SortedSet
 from queue_core.errors import InvalidArgument, StoreGone
 from queue_core.history import JOURNAL_LIMIT, Entry
 from queue_core.ledger import Counts, Meta, Tag, Totals, WorkerRecord
-from queue_core.stores.base import Capabilities, Clock, Done, Inventory
-from queue_core.stores.embedded import EmbeddedStore, Operation, named
+from queue_core.stores.base import Batch, Capabilities, Clock, Done, Inventory
+from queue_core.stores.embedded import EmbeddedStore, Operation
 from queue_core.stores.engine import deliver
 from queue_core.stores.engine.records import Records
 from queue_core.task import Record, State
@@ -284,7 +284,7 @@ class MemoryStore(EmbeddedStore):
             first = records.commit()
             self._core.commits += 1
             self._core.changed.notify_all()
-            return Done(result, named(first, records.logged))
+            return Done(result, [Batch(first, records.logged)])
 
     @contextmanager
     def _read(self) -> Iterator[Records]:

@@ -132,6 +132,9 @@ def promote(tx: Records) -> bool:
 
     A due task waits from its due time on, an expired one from now on: its attempt ends here.
     """
+    moment = tx.next_moment()
+    if moment is None or moment > tx.now:
+        return False
     due = tx.first(State.SCHEDULED, tx.now, PIECE)
     for old in due:
         tag = tx.tag(old.tag)

@@ -161,7 +161,7 @@ def explain(tx: Records, id: bytes) -> tuple[Found, Explanation]:
     due = sum(number == tag.number for _, _, number in tx.index(State.SCHEDULED, tx.now, COUNT_LIMIT))
     expired = [number for _, _, number in tx.index(State.INFLIGHT, tx.now, COUNT_LIMIT)]
     blocked = why_not(tag, meta, tx.now, due, expired.count(tag.number), len(expired))
-    task = Task(record, found.tag, None)
+    task = Task(record, found.tag, bytes)
     if record.state is not State.PENDING:
         return found, Explanation(task, None, True, None, None, blocked, _why_not_pending(record, tx.now))
     ahead = tx.ahead(tag.number, record.place, AHEAD_LIMIT)

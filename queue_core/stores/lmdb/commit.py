@@ -13,8 +13,7 @@ from typing import Any
 import lmdb
 
 from queue_core.errors import OutcomeUnknown, QueueError, StoreBusy, StoreFull
-from queue_core.stores.base import Clock, Logged
-from queue_core.stores.embedded import named
+from queue_core.stores.base import Batch, Clock
 from queue_core.stores.engine import deliver
 from queue_core.stores.engine.records import Records
 from queue_core.stores.lmdb.environment import Environment
@@ -27,7 +26,7 @@ POLL = 0.02  # seconds between two looks for commits of other processes, by one 
 class Call:
     """One operation on its way."""
 
-    __slots__ = ("clock", "error", "events", "grows", "leads", "operation", "result", "turn")
+    __slots__ = ("batch", "clock", "error", "grows", "leads", "operation", "result", "turn")
 
     def __init__(self, operation: Callable[[Records], Any], clock: Clock, grows: int) -> None:
         self.operation = operation
@@ -35,7 +34,7 @@ class Call:
         self.grows = grows
         self.result: Any = None
         self.error: BaseException | None = None
-        self.events: list[Logged] = []
+        self.batch = Batch(0, ())
         self.leads = False
         self.turn = threading.Lock()
         self.turn.acquire()
@@ -144,7 +143,7 @@ class Committer:
                 return self._grow_and_try(batch)
             except (_Spoiled, QueueError):
                 for call in batch:
-                    call.error, call.events = None, []
+                    call.error = None
         for call in batch:
             try:
                 self._grow_and_try([call])
@@ -180,9 +179,8 @@ class Committer:
         if len(environment.names) > 100_000:
             environment.names.clear()
         environment.names.update(records.new_names)
-        events = named(first, records.logged)
         for call, start, end in zip(batch, [0, *ends], ends, strict=False):
-            call.events = events[start:end]
+            call.batch = Batch(first + start, records.logged[start:end])
 
     def _operate(self, call: Call, records: LmdbRecords, shared: bool) -> None:
         touched = records.touched

@@ -96,6 +96,7 @@ class Environment:
         self, path: str, durability: str, map_size: int | None, max_size: int | None, busy_timeout: float
     ) -> None:
         self.path = path
+        self._file = os.path.join(path, "data.mdb")
         self.durability = durability
         self.max_size = max_size or DEFAULT_MAP
         self.map_size = min(map_size or self.max_size, self.max_size)
@@ -144,10 +145,6 @@ class Environment:
         self._commits = 0
         self._checked = time.monotonic()
         self.lmdb.reader_check()
-
-    @property
-    def _file(self) -> str:
-        return os.path.join(self.path, "data.mdb")
 
     def close(self) -> None:
         """Close the files once no other thread is in a transaction; whoever comes later gets StoreGone."""

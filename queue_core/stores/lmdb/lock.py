@@ -20,31 +20,41 @@ class WriteLock:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._changed = threading.Condition(threading.Lock())
         self._waiting = False  # a helper thread waits in the kernel
-        self._granted = False  # it has the lock, and nobody has taken it over
+        self._granted = False  # it has got the lock for the caller that waits for it
+        self._wanted = False  # a caller waits for it still
+        self._closed = False
 
     def acquire(self, timeout: float) -> None:
         """Raises StoreBusy when another process has kept the lock for ``timeout`` seconds."""
         with self._changed:
-            if not self._waiting and not self._granted:
+            if not self._waiting:
                 try:
                     fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     return
                 except OSError:
                     self._waiting = True
                     threading.Thread(target=self._wait_in_kernel, name="queue_core-lock", daemon=True).start()
-            if not self._changed.wait_for(lambda: self._granted, timeout):
+            self._wanted = True
+            granted = self._changed.wait_for(lambda: self._granted, timeout)
+            self._wanted = self._granted = False
+            if not granted:
                 raise StoreBusy(
                     f"another process has held the write lock of {os.path.dirname(self._path)} for "
-                    f"{round(timeout, 2):g} s: the operation was withdrawn; look for a stopped process (kill -CONT it, or end it) and try again"
+                    f"{round(timeout, 2):g} s: the operation was withdrawn; look for a stopped process "
+                    "(kill -CONT it, or end it) and try again"
                 )
-            self._granted = False
 
     def _wait_in_kernel(self) -> None:
         fcntl.lockf(self._file, fcntl.LOCK_EX)
         with self._changed:
             self._waiting = False
-            self._granted = True
-            self._changed.notify()
+            if self._wanted:
+                self._granted = True
+                self._changed.notify()
+            elif self._closed:
+                os.close(self._file)
+            else:
+                fcntl.lockf(self._file, fcntl.LOCK_UN)
 
     def release(self) -> None:
         fcntl.lockf(self._file, fcntl.LOCK_UN)
@@ -62,5 +72,6 @@ class WriteLock:
 
     def close(self) -> None:
         with self._changed:
-            if not self._waiting:  # else the helper owns the file until the kernel answers
+            self._closed = True
+            if not self._waiting:  # else the helper closes the file when the kernel answers
                 os.close(self._file)

@@ -45,7 +45,7 @@ class LmdbStore(EmbeddedStore):
         self._check_open()
         call = Call(operation, self._clock, grows)
         self._committer.run(call)
-        return Done(call.result, call.events)
+        return Done(call.result, [call.batch])
 
     @contextmanager
     def _read(self) -> Iterator[Records]:
