@@ -1,31 +1,39 @@
 """The queue: the verbs, with arguments checked and payloads turned into bytes outside any transaction."""
 
 import logging
-import math
 import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
-import msgspec
 from uuid_utils import uuid7
 
 from queue_core import codec
-from queue_core.check import check
-from queue_core.errors import InvalidArgument, InvalidPayload, InvalidTag, LeaseLost
+from queue_core.errors import InvalidArgument
 from queue_core.history import Event
 from queue_core.ledger import Counts, WorkerRecord
+from queue_core.queue.arguments import (
+    BATCH_LIMIT,
+    SETTINGS,
+    as_span,
+    as_text,
+    as_token,
+    as_tokens,
+    as_whole,
+    check_tag,
+)
+from queue_core.queue.payloads import Item, Plain, Serializer, Typed, Undecodable
+from queue_core.queue.view import View
 from queue_core.snapshot import Explanation, Finding, Page, Settings, Snapshot
 from queue_core.stores import open_store
-from queue_core.stores.base import Batch, Capabilities, Change, Clock, Done, Ending, Found, NewTask, Reader, Store
+from queue_core.stores.base import Batch, Capabilities, Change, Clock, Done, Ending, Found, NewTask, Store
 from queue_core.task import (
     SECOND,
     Lease,
@@ -37,16 +45,12 @@ from queue_core.task import (
     is_token,
     microseconds,
     parse_id,
-    parse_token,
 )
 
 T = TypeVar("T")
 log = logging.getLogger("queue_core")
 
-TAG_LIMIT = 65_535
-BATCH_LIMIT = 10_000
 BATCH_BYTES = 64 << 20
-LONGEST = 100 * 365 * 86_400  # seconds: a delay or ttl above this is a mistake
 RECHECK = 1.0  # seconds: a blocked lease looks again, so that a clock that jumps is seen
 
 
@@ -54,114 +58,8 @@ def system_clock() -> int:
     return time.time_ns() // 1_000
 
 
-class Serializer(Protocol):
-    """Maps payloads to and from JSON values."""
-
-    def dump(self, payload: Any) -> Any: ...
-
-    def load(self, value: Any) -> Any: ...
-
-
-class _Plain:
-    def dump(self, payload: Any) -> Any:
-        return payload
-
-    def load(self, value: Any) -> Any:
-        return value
-
-
-class _Typed:
-    """A dataclass or ``msgspec.Struct`` as payload."""
-
-    def __init__(self, kind: type) -> None:
-        self._kind = kind
-
-    def dump(self, payload: Any) -> Any:
-        if not isinstance(payload, self._kind):
-            raise InvalidPayload(f"payload is a {type(payload).__name__}; this queue takes {self._kind.__name__}")
-        return msgspec.to_builtins(payload)
-
-    def load(self, value: Any) -> Any:
-        return msgspec.convert(value, self._kind)
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One task for ``push_many``; the fields are the arguments of ``push``."""
-
-    payload: Any
-    tag: str | None = None
-    id: str | UUID | None = None
-    delay: float | timedelta = 0
-    max_attempts: int = 5
-    dedupe_key: str | None = None
-
-
-class Undecodable:
-    """Stands for a payload that the queue's serializer cannot read: the stored JSON text and the error."""
-
-    def __init__(self, data: bytes, error: str) -> None:
-        self.data = data
-        self.error = error
-
-    def __repr__(self) -> str:
-        return f"Undecodable({self.data[:60]!r}, {self.error!r:.120})"
-
-
 Held = Lease | str
 _UNSET: Any = object()
-
-
-class View:
-    """Reads that all see one commit. Made by ``Queue.view()``; of no use after it."""
-
-    def __init__(self, reader: Reader, task: Callable[[Found], Task]) -> None:
-        self._reader = reader
-        self._task = task
-
-    def get(self, id: str | UUID) -> Task:
-        """The task of this id. Raises TaskNotFound."""
-        return self._task(self._reader.get(parse_id(id)))
-
-    def tasks(
-        self, state: State | str, *, tag: str | None = None, after: str | None = None, limit: int = 100,
-        reverse: bool = False,
-    ) -> Page:  # fmt: skip
-        """One page of a state: pending by place, scheduled by due time, inflight by expiry, dead and trash by entry.
-
-        ``after`` is the ``next`` of the page before; ``reverse`` starts at the other end. Raises
-        InvalidArgument for an unknown state, a limit outside 1..10,000 or a foreign ``after``.
-        """
-        limit = _whole(limit, "limit", 1, BATCH_LIMIT)
-        found, following, total = self._reader.page(_state(state), _tag_or_none(tag), after, limit, reverse)
-        return Page(tuple(map(self._task, found)), following, total)
-
-    def snapshot(self) -> Snapshot:
-        """The whole queue at one instant; cost grows with tags, never with tasks."""
-        return self._reader.snapshot()
-
-    def counts(self) -> Counts:
-        """Tasks by state."""
-        return msgspec.structs.replace(self._reader.meta.counts)
-
-    def explain(self, id: str | UUID) -> Explanation:
-        """Why a task is not running yet. Raises TaskNotFound."""
-        found, explanation = self._reader.explain(parse_id(id))
-        return Explanation(
-            self._task(found), explanation.ahead, explanation.ahead_exact, explanation.turns, explanation.serves,
-            explanation.blocked_by, explanation.text,
-        )  # fmt: skip
-
-    def journal(self, *, after: int | None = None, limit: int = 1_000, tag: str | None = None) -> list[Event]:
-        """Events numbered above ``after``, oldest first; the newest ``limit`` when ``after`` is None."""
-        limit = _whole(limit, "limit", 1, 1_000_000)
-        begin = -1 if after is None else _whole(after, "after", 0, 1 << 62)
-        logged = self._reader.journal(begin, limit, _tag_or_none(tag))
-        return [Event(*entry) for entry in logged]
-
-    def check(self) -> list[Finding]:
-        """Every broken invariant of the whole store; empty = sound. Reads every task once."""
-        return check(self._reader.inventory())
 
 
 class Queue:
@@ -174,7 +72,7 @@ class Queue:
         self._store = store
         self._clock = clock
         self._on_event = on_event
-        self._serializer = serializer or _Plain()
+        self._serializer = serializer or Plain()
         self._tag_of = tag_of
         self._viewing = threading.local()
 
@@ -195,7 +93,7 @@ class Queue:
     @property
     def plain(self) -> bool:
         """Whether payloads are JSON values, given and taken without a serializer."""
-        return isinstance(self._serializer, _Plain)
+        return isinstance(self._serializer, Plain)
 
     # --- in
 
@@ -242,9 +140,9 @@ class Queue:
             item.id is not None,
             check_tag(tag),
             codec.dump_payload(self._serializer.dump(item.payload)),
-            _span(item.delay, "delay"),
-            _whole(item.max_attempts, "max_attempts", 1, 1_000_000),
-            None if item.dedupe_key is None else _text(item.dedupe_key, "dedupe_key"),
+            as_span(item.delay, "delay"),
+            as_whole(item.max_attempts, "max_attempts", 1, 1_000_000),
+            None if item.dedupe_key is None else as_text(item.dedupe_key, "dedupe_key"),
         )
 
     # --- out
@@ -265,11 +163,11 @@ class Queue:
         ack: Held | Sequence[Held] = (),
     ) -> list[Lease]:  # fmt: skip
         """``n`` serves of the rotation at one instant; fewer when fewer are eligible, at least one with ``wait``."""
-        n = _whole(n, "n", 1, BATCH_LIMIT)
-        span = _span(ttl, "ttl", 1)
-        name = default_owner() if owner is None else _text(owner, "owner")
-        until = time.monotonic() + _span(wait, "wait") / SECOND
-        settle: Sequence[Token] = _tokens([ack] if isinstance(ack, Lease | str) else ack)
+        n = as_whole(n, "n", 1, BATCH_LIMIT)
+        span = as_span(ttl, "ttl", 1)
+        name = default_owner() if owner is None else as_text(owner, "owner")
+        until = time.monotonic() + as_span(wait, "wait") / SECOND
+        settle: Sequence[Token] = as_tokens([ack] if isinstance(ack, Lease | str) else ack)
         while True:
             mark = self.mark()
             tokens, settle = settle, ()
@@ -300,7 +198,7 @@ class Queue:
         if not isinstance(lease.payload, Undecodable):
             return lease
         ending = Ending(Outcome.DEAD_LETTERED, reason=f"payload does not decode: {lease.payload.error}")
-        self._do(lambda: self._store.settle([_token(lease)], ending))
+        self._do(lambda: self._store.settle([as_token(lease)], ending))
         return None
 
     def heartbeat(self, lease: Held, *, ttl: float | None = None) -> Lease:
@@ -308,8 +206,8 @@ class Queue:
 
         Raises LeaseLost when the token is not the newest.
         """
-        span = None if ttl is None else _span(ttl, "ttl", 1)
-        return Lease(self._task(self._do(lambda: self._store.heartbeat(_token(lease), span))))
+        span = None if ttl is None else as_span(ttl, "ttl", 1)
+        return Lease(self._task(self._do(lambda: self._store.heartbeat(as_token(lease), span))))
 
     def ack(self, lease: Held) -> None:
         """The task is done and gone for good. Raises LeaseLost."""
@@ -317,13 +215,13 @@ class Queue:
 
     def ack_many(self, leases: Iterable[Held]) -> None:
         """All are done, or none: ``LeaseLost.tokens`` names the stale ones."""
-        tokens = _tokens(leases)
+        tokens = as_tokens(leases)
         if tokens:
             self._do(lambda: self._store.settle(tokens, Ending(Outcome.ACKED)))
 
     def nack(self, lease: Held, error: object, *, retry_in: float | timedelta | None = None) -> Task:
         """The attempt failed: scheduled again after a backoff (or ``retry_in`` seconds), dead when none is left."""
-        delay = None if retry_in is None else _span(retry_in, "retry_in")
+        delay = None if retry_in is None else as_span(retry_in, "retry_in")
         return self._settle(lease, Ending(Outcome.NACKED, clean_text(error), delay))
 
     def release(self, lease: Held) -> Task:
@@ -332,10 +230,10 @@ class Queue:
 
     def defer(self, lease: Held, delay: float | timedelta) -> Task:
         """Give it back for ``delay`` seconds from now; the attempt is not counted."""
-        return self._settle(lease, Ending(Outcome.DEFERRED, delay=_span(delay, "delay")))
+        return self._settle(lease, Ending(Outcome.DEFERRED, delay=as_span(delay, "delay")))
 
     def _settle(self, lease: Held, ending: Ending) -> Task:
-        return self._task(self._do(lambda: self._store.settle([_token(lease)], ending))[0])
+        return self._task(self._do(lambda: self._store.settle([as_token(lease)], ending))[0])
 
     # --- by id
 
@@ -372,7 +270,7 @@ class Queue:
 
     def extend(self, id: str | UUID, ttl: float, *, version: int | None = None) -> Task:
         """Let an in-flight task's lease last ``ttl`` seconds from now, if that is longer; its token stays."""
-        return self._change("extend", id, version, ttl=_span(ttl, "ttl", 1))
+        return self._change("extend", id, version, ttl=as_span(ttl, "ttl", 1))
 
     def replace(self, task: Task, *, payload: Any = _UNSET, version: int | None = None) -> Task:
         """Store a new payload: that given, or the task's own. Tag, state, place, attempts and token stay."""
@@ -382,7 +280,7 @@ class Queue:
 
     def _change(self, action: str, id: str | UUID, version: int | None, **details: Any) -> Task:
         if version is not None:
-            version = _whole(version, "version", 0, 1 << 62)
+            version = as_whole(version, "version", 0, 1 << 62)
         change = Change(action, version, **details)
         return self._task(self._do(lambda: self._store.change(parse_id(id), change)))
 
@@ -421,7 +319,7 @@ class Queue:
         only = {"dead_retention", "max_payload"} if tag is not None else {"weight"}
         for name in only & set(given):
             raise InvalidArgument(f"{name} is a setting of {'the whole queue' if tag is not None else 'one tag'}")
-        changes = {name: _SETTINGS[name](value, name) for name, value in given.items()}
+        changes = {name: SETTINGS[name](value, name) for name, value in given.items()}
         which = None if tag is None else check_tag(tag)
         return self._do(lambda: self._store.configure(which, changes))
 
@@ -520,97 +418,6 @@ class Queue:
             return Undecodable(data, clean_text(error))
 
 
-# --- arguments ------------------------------------------------------------------------------------
-
-
-def check_tag(tag: Any) -> str:
-    """The tag itself. Raises InvalidTag."""
-    if not isinstance(tag, str):
-        raise InvalidTag(f"tag is {tag!r:.100} of type {type(tag).__name__}: a tag is text")
-    try:
-        size = len(tag.encode())
-    except UnicodeEncodeError:
-        raise InvalidTag(f"tag {tag!r:.100} holds a lone surrogate, which UTF-8 has not") from None
-    if size > TAG_LIMIT:
-        raise InvalidTag(f"tag {tag[:60]!r}… is {size:,} bytes as UTF-8; the limit is {TAG_LIMIT:,}")
-    return tag
-
-
-def _tag_or_none(tag: Any) -> str | None:
-    return None if tag is None else check_tag(tag)
-
-
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str) or value != value.encode("utf-8", "replace").decode() or len(value) > TAG_LIMIT:
-        raise InvalidArgument(f"{name} is {value!r:.100}: it is text of at most {TAG_LIMIT:,} characters")
-    return value
-
-
-def _whole(value: Any, name: str, least: int, most: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidArgument(f"{name} is {value!r:.100}: it is a whole number from {least:,} to {most:,}")
-    return value
-
-
-def _span(value: Any, name: str, least: int = 0) -> int:
-    """Seconds or a timedelta as microseconds, at least ``least``."""
-    seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
-        raise InvalidArgument(f"{name} is {value!r:.100}: it is a number of seconds")
-    span = round(min(seconds, LONGEST + 1) * SECOND)
-    if not least <= span <= LONGEST * SECOND:
-        raise InvalidArgument(
-            f"{name} is {value!r:.100} seconds: it is {'above' if least else 'at least'} 0 and at most {LONGEST:,}"
-        )
-    return span
-
-
-def _state(value: Any) -> State:
-    try:
-        return State(value)
-    except ValueError:
-        raise InvalidArgument(f"state is {value!r:.100}: it is one of {', '.join(State)}") from None
-
-
-def _token(lease: Any) -> Token:
-    return lease.proof if isinstance(lease, Lease) else parse_token(lease)
-
-
-def _tokens(leases: Iterable[Any]) -> list[Token]:
-    """Raises LeaseLost naming all that can be nobody's token."""
-    tokens: list[Token] = []
-    bad: list[str] = []
-    for lease in leases:
-        try:
-            tokens.append(_token(lease))
-        except LeaseLost as error:
-            bad += error.tokens
-    if bad:
-        raise LeaseLost(bad)
-    return tokens
-
-
-def _flag(value: Any, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidArgument(f"{name} is {value!r:.100}: it is True or False")
-    return value
-
-
-def _or_none(rule: Callable[[Any, str], int]) -> Callable[[Any, str], int | None]:
-    return lambda value, name: None if value is None else rule(value, name)
-
-
-_SETTINGS: Mapping[str, Callable[[Any, str], Any]] = {
-    "weight": lambda value, name: _whole(value, name, 1, 1_000_000),
-    "paused": _flag,
-    "max_inflight": _or_none(lambda value, name: _whole(value, name, 1, 1 << 40)),
-    "min_interval": _span,
-    "max_pending": _or_none(lambda value, name: _whole(value, name, 0, 1 << 40)),
-    "dead_retention": _or_none(_span),
-    "max_payload": lambda value, name: _whole(value, name, 1, 1 << 30),
-}
-
-
 def default_owner() -> str:
     """Who holds a lease when nobody says: host, process and thread."""
     return f"{socket.gethostname()}:{os.getpid()}:{threading.get_native_id()}"
@@ -635,6 +442,6 @@ def open_queue(
     if payload_type is not None and serializer is not None:
         raise InvalidArgument("give payload_type or serializer, not both")
     if payload_type is not None:
-        serializer = _Typed(payload_type)
+        serializer = Typed(payload_type)
     store = open_store(os.fspath(url), clock, **options)
     return Queue(store, clock, on_event=on_event, serializer=serializer, tag_of=tag_of)

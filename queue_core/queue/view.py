@@ -1,0 +1,66 @@
+"""Reads that all see one commit."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+import msgspec
+
+from queue_core.check import check
+from queue_core.history import Event
+from queue_core.ledger import Counts
+from queue_core.queue.arguments import BATCH_LIMIT, as_state, as_whole, tag_or_none
+from queue_core.snapshot import Explanation, Finding, Page, Snapshot
+from queue_core.stores.base import Found, Reader
+from queue_core.task import State, Task, parse_id
+
+
+class View:
+    """Reads that all see one commit. Made by ``Queue.view()``; of no use after it."""
+
+    def __init__(self, reader: Reader, task: Callable[[Found], Task]) -> None:
+        self._reader = reader
+        self._task = task
+
+    def get(self, id: str | UUID) -> Task:
+        """The task of this id. Raises TaskNotFound."""
+        return self._task(self._reader.get(parse_id(id)))
+
+    def tasks(
+        self, state: State | str, *, tag: str | None = None, after: str | None = None, limit: int = 100,
+        reverse: bool = False,
+    ) -> Page:  # fmt: skip
+        """One page of a state: pending by place, scheduled by due time, inflight by expiry, dead and trash by entry.
+
+        ``after`` is the ``next`` of the page before; ``reverse`` starts at the other end. Raises
+        InvalidArgument for an unknown state, a limit outside 1..10,000 or a foreign ``after``.
+        """
+        limit = as_whole(limit, "limit", 1, BATCH_LIMIT)
+        found, following, total = self._reader.page(as_state(state), tag_or_none(tag), after, limit, reverse)
+        return Page(tuple(map(self._task, found)), following, total)
+
+    def snapshot(self) -> Snapshot:
+        """The whole queue at one instant; cost grows with tags, never with tasks."""
+        return self._reader.snapshot()
+
+    def counts(self) -> Counts:
+        """Tasks by state."""
+        return msgspec.structs.replace(self._reader.meta.counts)
+
+    def explain(self, id: str | UUID) -> Explanation:
+        """Why a task is not running yet. Raises TaskNotFound."""
+        found, explanation = self._reader.explain(parse_id(id))
+        return Explanation(
+            self._task(found), explanation.ahead, explanation.ahead_exact, explanation.turns, explanation.serves,
+            explanation.blocked_by, explanation.text,
+        )  # fmt: skip
+
+    def journal(self, *, after: int | None = None, limit: int = 1_000, tag: str | None = None) -> list[Event]:
+        """Events numbered above ``after``, oldest first; the newest ``limit`` when ``after`` is None."""
+        limit = as_whole(limit, "limit", 1, 1_000_000)
+        begin = -1 if after is None else as_whole(after, "after", 0, 1 << 62)
+        logged = self._reader.journal(begin, limit, tag_or_none(tag))
+        return [Event(*entry) for entry in logged]
+
+    def check(self) -> list[Finding]:
+        """Every broken invariant of the whole store; empty = sound. Reads every task once."""
+        return check(self._reader.inventory())
