@@ -73,13 +73,14 @@ def task(tag: int, state: State, order: int, place: int = 0) -> bytes:
 
 def task_of(record: Record) -> bytes:
     """Where a record belongs."""
-    match record.state:
-        case State.PENDING | State.INFLIGHT:
-            return _task.pack(TASK, record.tag, STATE_BYTE[record.state], record.place)
-        case State.SCHEDULED:
-            return _task_due.pack(TASK, record.tag, 2, record.due, record.place)
-        case _:
-            return _task.pack(TASK, record.tag, STATE_BYTE[record.state], record.entry)
+    state = record.state
+    if state is State.PENDING:
+        return _task.pack(TASK, record.tag, 4, record.place)
+    if state is State.INFLIGHT:
+        return _task.pack(TASK, record.tag, 3, record.place)
+    if state is State.SCHEDULED:
+        return _task_due.pack(TASK, record.tag, 2, record.due, record.place)
+    return _task.pack(TASK, record.tag, STATE_BYTE[state], record.entry)
 
 
 def tasks(tag: int, state: State) -> bytes:
@@ -89,13 +90,12 @@ def tasks(tag: int, state: State) -> bytes:
 
 def index_of(record: Record) -> bytes | None:
     """The key in the index of its state; pending has none, its order is that of the tasks themselves."""
-    match record.state:
-        case State.PENDING:
-            return None
-        case State.DEAD | State.TRASH:
-            return _single.pack(INDEX[record.state], record.entry)
-        case _:
-            return _pair.pack(INDEX[record.state], record.order, record.place)
+    state = record.state
+    if state is State.PENDING:
+        return None
+    if state is State.DEAD or state is State.TRASH:
+        return _single.pack(INDEX[state], record.entry)
+    return _pair.pack(INDEX[state], record.order, record.place)
 
 
 def index_end(state: State, upto: int) -> bytes:
@@ -196,4 +196,16 @@ def index_at(state: State, order: int, place: int, *, past: bool) -> bytes:
 def dedupe_tag(key: bytes) -> int:
     """The tag in a dedupe key."""
     value: int = _u32.unpack_from(key, 1)[0]
+    return value
+
+
+def task_tag(key: bytes) -> int:
+    """The tag in a task key."""
+    value: int = _u32.unpack_from(key, 1)[0]
+    return value
+
+
+def task_place(key: bytes) -> int:
+    """The place in the key of a live task, which ends with it."""
+    value: int = _u64.unpack_from(key, len(key) - 8)[0]
     return value

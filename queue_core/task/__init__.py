@@ -17,7 +17,7 @@ from queue_core.task.records import (
     moment,
 )
 from queue_core.task.rules import backoff, clean_text
-from queue_core.task.tokens import Token, id_text, is_token, parse_id, parse_token
+from queue_core.task.tokens import Token, id_text, is_token, nonce, parse_id, parse_token
 from queue_core.task.transitions import beaten, closed, dead, leased, pending, revived, scheduled, trashed
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "leased",
     "microseconds",
     "moment",
+    "nonce",
     "parse_id",
     "parse_token",
     "pending",

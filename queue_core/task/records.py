@@ -121,12 +121,9 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
     @property
     def order(self) -> int:
         """What its state is ordered by: place, due time, expiry, or entry."""
-        match self.state:
-            case State.PENDING:
-                return self.place
-            case State.SCHEDULED:
-                return self.due
-            case State.INFLIGHT:
-                return self.hold.expires if self.hold else 0
-            case _:
-                return self.entry
+        state = self.state
+        if state is State.PENDING:
+            return self.place
+        if state is State.INFLIGHT:
+            return self.hold.expires if self.hold else 0
+        return self.due if state is State.SCHEDULED else self.entry

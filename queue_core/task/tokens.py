@@ -1,5 +1,6 @@
 """Lease tokens and task ids as text."""
 
+import os
 import re
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -8,6 +9,11 @@ from queue_core.errors import InvalidArgument, LeaseLost
 from queue_core.task.records import Record, State
 
 _TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{1,16})\.([0-9a-f]{16})")
+
+
+def nonce() -> int:
+    """64 random bits: what makes a token unguessable, and each heartbeat's another."""
+    return int.from_bytes(os.urandom(8))
 
 
 class Token(NamedTuple):

@@ -1,13 +1,12 @@
 """Push and lease: how tasks come in and go out, and what must move before they can."""
 
 from collections.abc import Sequence
-from secrets import randbits
 
 from msgspec.structs import replace
 
 from queue_core import rotation
 from queue_core import task as tasks
-from queue_core.errors import Conflict, QueueFull
+from queue_core.errors import Conflict, QueueFull, StoreCorrupt
 from queue_core.history import Entry, Kind
 from queue_core.ledger import TRASH_RETENTION, Tag
 from queue_core.stores.base import PIECE, Ending, Found, NewTask
@@ -188,10 +187,14 @@ def serve(tx: Records, n: int, ttl: int, owner: str) -> list[Found]:
             break
         tag = tx.tag(number)
         old = tx.head(number, tag.head - 1)
-        assert old is not None
+        if old is None and tag.counts.pending:
+            raise StoreCorrupt(f"tag {tag.name[:100]!r} counts pending tasks and has none; run queue-core check")
+        if old is None or old.place != tag.head:  # the store has set aside a record that does not decode
+            tag.head, tag.head_ready = (old.place, old.ready) if old is not None else (0, 0)
+            continue
         meta.fence += 1
         meta.serves += 1
-        hold = Hold(meta.fence, randbits(64), owner, now, now, now + ttl, ttl)
+        hold = Hold(meta.fence, tasks.nonce(), owner, now, now, now + ttl, ttl)
         new = tasks.leased(old, version=meta.version(), hold=hold)
         wait = max(now - old.ready, 0)
         turn = rotation.begin(meta.turn, number, tag.weight)

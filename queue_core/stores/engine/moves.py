@@ -27,7 +27,8 @@ def shift(tx: Records, tag: Tag, old: Record | None, new: Record | None) -> None
     if new is not None:
         tag.counts.add(new.state, 1)
         total.add(new.state, 1)
-    _dedupe(tx, tag, old, new)
+    if (old is not None and old.dedupe_key is not None) or (new is not None and new.dedupe_key is not None):
+        _dedupe(tx, tag, old, new)
     _head(tx, tag, old, new)
     review(tx, tag)
 

@@ -52,7 +52,7 @@ def _parse_after(after: str | None) -> tuple[int, int] | None:
         return None
     try:
         order, place = (int(part, 16) for part in after.split("-"))
-        if not (0 <= order < 1 << 64 and 0 <= place < 1 << 64):
+        if not (0 <= order < (1 << 64) - 1 and 0 <= place < (1 << 64) - 1):  # one more must fit into a key
             raise ValueError
     except ValueError:
         raise InvalidArgument(f"after={after!r:.100} is not the `next` of a page") from None

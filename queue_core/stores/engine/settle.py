@@ -1,7 +1,6 @@
 """What the holder of a lease can do: keep it alive, or end it."""
 
 from collections.abc import Callable, Sequence
-from secrets import randbits
 
 from queue_core import task as tasks
 from queue_core.errors import LeaseLost
@@ -19,7 +18,7 @@ def heartbeat(tx: Records, token: Token, ttl: int | None) -> Found:
     """A new token; the expiry is never lowered, the version stays."""
     (old,) = held(tx, [token])
     tag = tx.tag(old.tag)
-    new = tasks.beaten(old, nonce=randbits(64), now=tx.now, ttl=ttl)
+    new = tasks.beaten(old, nonce=tasks.nonce(), now=tx.now, ttl=ttl)
     tx.put(old, new)
     return Found(new, tag.name)
 

@@ -12,9 +12,10 @@ from typing import Any
 
 from queue_core import codec, keys
 from queue_core.errors import StoreCorrupt
-from queue_core.history import JOURNAL_LIMIT, Entry
+from queue_core.history import JOURNAL_LIMIT, Entry, Kind
 from queue_core.ledger import Counts, Meta, Tag, Totals, WorkerRecord
-from queue_core.task import Record, State
+from queue_core.stores.engine import moves
+from queue_core.task import Record, State, nonce
 
 BLOCK = 16  # journal entries in one value: below the size at which LMDB gives a value pages of its own
 TRIM_EVERY = 256  # journal entries between two looks at its length
@@ -158,28 +159,29 @@ class LmdbRecords:
         return codec.decode_record(data)
 
     def put(self, old: Record | None, new: Record | None) -> None:
-        for record, step in ((old, -1), (new, 1)):
-            if record is not None and record.state is State.PENDING:
-                self._heads.pop(record.tag, None)
-                self._pending_put |= step > 0
-        if old is None:
-            assert new is not None
-            self._write(keys.id(new.id), keys.location(new))
-        elif new is None:
-            self._write(keys.id(old.id), None)
-        elif old.place != new.place or not _moving_in_line(old.state) or not _moving_in_line(new.state):
-            self._write(keys.id(new.id), keys.location(new))
-        where = keys.task_of(new) if new is not None else None
-        index = keys.index_of(new) if new is not None else None
+        writes = self._writes
+        self.touched += 1
+        before = after = entry = None
         if old is not None:
-            if (key := keys.task_of(old)) != where:
-                self._write(key, None)
-            if (entry := keys.index_of(old)) is not None and entry != index:
-                self._write(entry, None)
-        if new is not None and where is not None:
-            self._write(where, codec.encode(new))
+            before, entry = keys.task_of(old), keys.index_of(old)
+            writes[before] = None
+            if entry is not None:
+                writes[entry] = None
+            if old.state is State.PENDING:
+                self._heads.pop(old.tag, None)
+        if new is not None:
+            after, index = keys.task_of(new), keys.index_of(new)
+            writes[after] = codec.encode(new)
             if index is not None:
-                self._write(index, keys.pack_tag(new.tag))
+                writes[index] = keys.pack_tag(new.tag)
+            if new.state is State.PENDING:
+                self._heads.pop(new.tag, None)
+                self._pending_put = True
+        if new is None:
+            assert old is not None
+            writes[keys.id(old.id)] = None
+        elif old is None or not _in_line(old, new):
+            writes[keys.id(new.id)] = keys.location(new)
 
     def head(self, tag: int, after: int = 0) -> Record | None:
         known = self._heads.get(tag)
@@ -187,13 +189,44 @@ class LmdbRecords:
             return known[1]
         if self._pending_put:
             self.flush()
-        found = None
-        if self._cursor.set_range(keys.task(tag, State.PENDING, after + 1)):
+        found, start = None, keys.task(tag, State.PENDING, after + 1)
+        while found is None and self._cursor.set_range(start):
             key, data = self._cursor.item()
-            if key.startswith(keys.tasks(tag, State.PENDING)):
-                found = codec.decode_record(data)
+            if not key.startswith(keys.tasks(tag, State.PENDING)):
+                break
+            found = self._decode(key, data, State.PENDING)
+            start = key + b"\0"
         self._heads[tag] = (after, found)
         return found
+
+    def _decode(self, key: bytes, data: bytes, state: State, index: bytes | None = None) -> Record | None:
+        """A record on its way through the line; one that does not decode is set aside, so that the line goes on.
+
+        It goes to the dead-letter queue as a task of its own id whose payload is the undecodable bytes, unchanged.
+        """
+        try:
+            return codec.decode_record(data)
+        except StoreCorrupt as error:
+            reason = f"the stored record does not decode: {error}"
+        tag, place = self.tag(keys.task_tag(key)), keys.task_place(key)
+        id = next(
+            (entry[1:] for entry, value in self.range(keys.ID) if keys.located(value)[:2] == (tag.number, place)),
+            nonce().to_bytes(16),
+        )
+        version = self.meta.version()
+        new = Record(id, tag.number, place, State.DEAD, version, data, self.now, self.now, 0, reason=reason,
+                     entry=version, entered=self.now, aged=self.meta.aged)  # fmt: skip
+        self._write(key, None)
+        if index is not None:
+            self._write(index, None)
+        self.put(None, new)
+        for counts, totals in ((tag.counts, tag.totals), (self.meta.counts, self.meta.totals)):
+            counts.add(state, -1)
+            counts.add(State.DEAD, 1)
+            totals.dead_lettered += 1
+        self.log(Entry(Kind.DEAD_LETTER, self.now, tag.number, id, detail=reason[:200]), tag.name)
+        moves.review(self, tag)
+        return None
 
     def _indexed(self, state: State, upto: int, start: bytes | None = None) -> Iterator[tuple[bytes, int]]:
         """(index key, tag) of tasks of a state, in order, up to an order."""
@@ -203,15 +236,21 @@ class LmdbRecords:
                 return
             yield key, keys.unpack_tag(value)
 
-    def _load(self, key: bytes) -> Record:
+    def _bytes(self, key: bytes) -> bytes:
         data = self._get(key)
         if data is None:
             raise StoreCorrupt(f"an index entry has no task at {key.hex()}; run queue-core check")
-        return codec.decode_record(data)
+        return data
 
     def first(self, state: State, upto: int, limit: int) -> list[Record]:
         found = list(islice(self._indexed(state, upto), limit))
-        return [self._load(keys.indexed_task(state, key, tag)) for key, tag in found]
+        records = []
+        for index, tag in found:
+            key = keys.indexed_task(state, index, tag)
+            record = self._decode(key, self._bytes(key), state, index)
+            if record is not None:
+                records.append(record)
+        return records
 
     def index(self, state: State, upto: int, limit: int) -> list[tuple[int, int, int]]:
         return [(*keys.index_parts(key), tag) for key, tag in islice(self._indexed(state, upto), limit)]
@@ -238,7 +277,7 @@ class LmdbRecords:
         start = None if after is None else keys.index_at(state, *after, past=not reverse)
         entries = islice(self.range(keys.INDEX[state], start, reverse=reverse), limit)
         found_keys = [keys.indexed_task(state, key, keys.unpack_tag(value)) for key, value in entries]
-        return [self._load(key) for key in found_keys]
+        return [codec.decode_record(self._bytes(key)) for key in found_keys]
 
     def _tasks(
         self, state: State, tag: int, after: tuple[int, int] | None, reverse: bool
@@ -265,7 +304,7 @@ class LmdbRecords:
     # --- rotation
 
     def ready(self, number: int) -> int | None:
-        added = min((on for on in self._ready_on if on >= number), default=None)
+        added = min((on for on in self._ready_on if on >= number), default=None) if self._ready_on else None
         found = self._cursor.set_range(keys.eligible(number))
         while found and (key := self._cursor.key()).startswith(keys.ELIGIBLE):
             stored = keys.tag_number(key)
@@ -346,6 +385,10 @@ class LmdbRecords:
         self._write(key, codec.encode(worker) if worker is not None else None)
 
 
-def _moving_in_line(state: State) -> bool:
-    """Whether the id's location is the place alone."""
-    return state is State.PENDING or state is State.INFLIGHT
+def _in_line(old: Record, new: Record) -> bool:
+    """Whether the id's location stays: pending and in flight are told apart by looking."""
+    return (
+        old.place == new.place
+        and (old.state is State.PENDING or old.state is State.INFLIGHT)
+        and (new.state is State.PENDING or new.state is State.INFLIGHT)
+    )
