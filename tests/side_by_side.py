@@ -1,0 +1,187 @@
+"""The naive model, the memory store, and LMDB under two processes, side by side: one step for all, then compared."""
+
+import pickle
+import tempfile
+from collections import Counter
+from typing import Any, ClassVar
+from uuid import UUID
+
+import msgspec
+from hypothesis import event
+from hypothesis.stateful import RuleBasedStateMachine, invariant
+from model import Job, Model, Refused
+from peer import Answer, Peer, call, seen
+
+from queue_core import Snapshot, State, open_queue
+
+SECOND = 1_000_000
+LMDB: dict[str, Any] = {"durability": "none"}
+COVERAGE: Counter[tuple[str, str]] = Counter()
+
+
+def modelled(value: Any) -> Any:
+    """An answer of the model in the form of ``peer.seen``."""
+    if isinstance(value, list):
+        return [modelled(one) for one in value]
+    if not isinstance(value, Job):
+        return value
+    job, hold = value, value.hold
+    return {
+        "id": job.id, "tag": job.tag, "payload": job.payload, "state": job.state, "version": job.version,
+        "place": job.place, "created": job.created, "attempts": job.attempts, "cycle": job.cycle,
+        "max_attempts": job.max_attempts, "leases": job.leases, "defers": job.defers, "key": job.key,
+        "ready": job.ready if job.state == "pending" else None, "due": job.due if job.state == "scheduled" else None,
+        "hold": hold and [hold[name] for name in ("fence", "owner", "leased", "beat", "expires", "ttl")],
+        "history": job.history, "error": job.error, "reason": job.reason, "entered": job.entered,
+        "origin": job.origin,
+    }  # fmt: skip
+
+
+def translated(args: dict[str, Any], system: str) -> dict[str, Any]:
+    """The arguments with the tokens that the system knows."""
+    one = {name: args[name][system] for name in ("token",) if name in args}
+    many = {name: [slot[system] for slot in args[name]] for name in ("tokens", "ack") if name in args}
+    return args | one | many
+
+
+class SideBySide(RuleBasedStateMachine):
+    """What the rules of a history act on. ``slots`` are the tokens ever given out, ``ids`` those of all tasks."""
+
+    peer: ClassVar[Peer]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1_750_000_000 * SECOND
+        self.directory = tempfile.TemporaryDirectory()
+        self.url = f"lmdb://{self.directory.name}/queue"
+        self.model = Model()
+        self.memory = open_queue("memory://", clock=lambda: self.now)
+        self.lmdb = open_queue(self.url, clock=lambda: self.now, **LMDB)
+        self.peer.ask("open", self.url, LMDB)
+        self.elsewhere = False  # whether the second process runs the verbs on LMDB
+        self.slots: list[dict[str, Any]] = []  # every token ever given out, as each system has it
+        self.ids: list[str] = []
+
+    def teardown(self) -> None:
+        self.peer.ask("close")
+        with self.memory, self.lmdb:
+            assert self.memory.check() == []
+            assert self.lmdb.check() == []
+            journals = [[(e.number, e.tag, e.entry) for e in q.journal()] for q in (self.memory, self.lmdb)]
+            assert journals[0] == journals[1]
+        self.directory.cleanup()
+
+    # --- one step
+
+    def step(self, verb: str, **args: Any) -> None:
+        """Send a verb to all and compare; ``token`` and ``tokens`` are slots."""
+        memory = call(self.memory, verb, translated(args, "memory"))
+        if self.elsewhere:
+            lmdb = self.peer.ask(verb, self.now, translated(args, "lmdb"))
+        else:
+            lmdb = call(self.lmdb, verb, translated(args, "lmdb"))
+        if verb == "nack" and args["delay"] is None:
+            args["delay"] = self.backoff(args["token"]["id"], memory)
+        model = self.ask_model(verb, translated(args, "model"))
+        plain = [self.comparable(answer, name) for answer, name in
+                 ((model, "model"), (memory, "memory"), (lmdb, "lmdb"))]  # fmt: skip
+        assert plain[0] == plain[1] == plain[2], (verb, args)
+        if memory[0] == "ok":
+            for mine, memorys, lmdbs in zip(model[2], memory[2], lmdb[2], strict=True):
+                self.slots.append({"id": mine[0], "model": mine, "memory": memorys, "lmdb": lmdbs})
+        name = args["action"] if verb == "change" else next(iter(args["changes"])) if verb == "configure" else verb
+        COVERAGE[name, memory[0] if memory[0] != "ok" or memory[1] not in ([], 0) else "nothing to do"] += 1
+        event(f"{name}: {memory[0]}")
+
+    def ask_model(self, verb: str, args: dict[str, Any]) -> Answer:
+        try:
+            value = self.model.call(verb, self.now, args)
+        except Refused as refused:
+            return refused.answer
+        tokens = [job.hold["token"] for job in value] if verb in ("lease", "heartbeat") else []
+        return ["ok", modelled(value), tokens]
+
+    def comparable(self, answer: Answer, system: str) -> Answer:
+        """The answer with tokens replaced by what they stand for."""
+        if answer[0] == "ok":
+            return answer[:2]
+        if answer[0] == "LeaseLost":
+            return ["LeaseLost", [[i for i, slot in enumerate(self.slots) if slot[system] == t] for t in answer[1]]]
+        return answer
+
+    def backoff(self, id: str, answer: Answer) -> int:
+        """The delay that the store chose, of which the model knows the bounds only."""
+        if answer[0] != "ok" or answer[1]["state"] == "dead":
+            return 0
+        delay: int = answer[1]["due"] - self.now
+        full = min(SECOND * 2 ** (answer[1]["attempts"] - 1), 300 * SECOND)
+        assert full // 2 <= delay <= full
+        return delay
+
+    def slot(self, number: int, stale: bool) -> dict[str, Any] | None:
+        """One of the live tokens, or one that another has followed, or of all that ever were."""
+        held = {job.hold["token"]: job.id for job in self.model.listing("inflight") if job.hold}
+        chosen = [slot for slot in self.slots if slot["model"] in held]
+        if stale:
+            followed = [slot for slot in self.slots if slot["id"] in held.values() and slot not in chosen]
+            chosen = followed or self.slots
+        return chosen[number % len(chosen)] if chosen else None
+
+    def id(self, number: int, states: tuple[str, ...], odd: bool = False) -> str:
+        """The id of a task in one of the states, or of any that ever was."""
+        fitting = [] if odd else [job.id for job in self.model.jobs.values() if job.state in states]
+        chosen = fitting or self.ids or [str(UUID(int=1 << 100))]
+        return chosen[number % len(chosen)]
+
+    def version(self, id: str, seen: int) -> int | None:
+        """None, the present one, or one that has passed."""
+        job = self.model.jobs.get(id)
+        return None if seen < 4 or job is None else max(job.version - (seen == 9), 0)
+
+    def item(self, tag: str, payload: Any, delay: int, attempts: int, key: str | None) -> dict[str, Any]:
+        self.ids.append(str(UUID(int=len(self.ids) + 1)))
+        return {"id": self.ids[-1], "tag": tag, "payload": payload, "delay": delay, "max_attempts": attempts,
+                "key": key}  # fmt: skip
+
+    # --- what must hold after each step
+
+    @invariant()
+    def all_agree(self) -> None:
+        with self.memory.view() as memory, self.lmdb.view() as lmdb:
+            for state in State:
+                expected = [modelled(job) for job in self.model.listing(state)]
+                for view in (memory, lmdb):
+                    page = view.tasks(state, limit=1_000)
+                    assert [seen(task) for task in page] == expected
+                    assert page.total == len(expected)
+            snapshots = memory.snapshot(), lmdb.snapshot()
+        assert snapshots[0] == snapshots[1]
+        self.compare(snapshots[0])
+
+    def compare(self, snapshot: Snapshot) -> None:
+        """The numbers of a snapshot with the model's."""
+        model = self.model
+        model.now = self.now
+        due = [job for job in model.listing("scheduled") if job.due <= self.now]
+        expired = [job for job in model.listing("inflight") if job.hold and job.hold["expires"] <= self.now]
+        assert (snapshot.due, snapshot.expired) == (len(due), len(expired))
+        totals = msgspec.structs.asdict(snapshot.totals)
+        del totals["eligible"]  # compared between the stores
+        assert {name: number for name, number in totals.items() if number} == dict(+model.totals)
+        ring = snapshot.ring
+        cursor = model.ring[model.at] if model.ring else None
+        assert (list(ring.tags), ring.cursor, ring.left, ring.serves) == (model.ring, cursor, model.left, model.serves)
+        oldest = {tag.name: tag.oldest_wait for tag in snapshot.tags}
+        for tag in model.ring:
+            waiting = [(job.place, job.ready) for job in model.listing("pending", tag)]
+            waiting += [(job.place, job.due) for job in due if job.tag == tag]
+            assert oldest[tag] == (max(self.now - min(waiting)[1], 0) / SECOND if waiting else None)
+        if all(job.attempts < job.max_attempts for job in expired):
+            ahead = pickle.loads(pickle.dumps(model))
+            ahead.move_due()
+            assert ring.next == ahead.next_tag()
+
+
+def coverage() -> str:
+    """How often each verb had each outcome."""
+    return "\n".join(f"{count:8,}  {name}: {outcome}" for (name, outcome), count in sorted(COVERAGE.items()))
