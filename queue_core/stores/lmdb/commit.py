@@ -12,11 +12,11 @@ from typing import Any
 
 import lmdb
 
-from queue_core.errors import OutcomeUnknown, QueueError, StoreBusy, StoreFull
+from queue_core.errors import OutcomeUnknown, QueueError, StoreBusy
 from queue_core.stores.base import Batch, Clock
 from queue_core.stores.engine import deliver
 from queue_core.stores.engine.records import Records
-from queue_core.stores.lmdb.environment import Environment
+from queue_core.stores.lmdb.environment import Environment, MapFull
 from queue_core.stores.lmdb.records import LmdbRecords
 
 GROUP = 512  # operations in one transaction
@@ -154,7 +154,7 @@ class Committer:
         while True:
             try:
                 return self._transaction(batch)
-            except StoreFull:
+            except MapFull:
                 if not self._environment.grow():
                     raise
 

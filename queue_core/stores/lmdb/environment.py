@@ -22,7 +22,7 @@ HEADROOM_SHARE, HEADROOM_LEAST, HEADROOM_MOST = 8, 32 * 4096, 64 << 20
 RESERVE = 256 << 10  # bytes of the file, allocated beyond the pages in use
 READER_CHECK_COMMITS, READER_CHECK_SECONDS = 64, 5.0
 # LMDB reports a write that the disk took only in part as an input/output error.
-FULL = ("No space left", "File too large", "quota exceeded", "MDB_MAP_FULL", "Input/output error")
+FULL = ("No space left", "File too large", "quota exceeded", "Input/output error")
 DURABILITY = {
     "full": {"sync": True, "metasync": True},
     "relaxed": {"sync": True, "metasync": False},
@@ -87,6 +87,10 @@ class Gate:
         with self._changed:
             self._shut = False
             self._changed.notify_all()
+
+
+class MapFull(StoreFull):
+    """The map, not the disk: it may grow."""
 
 
 class Environment:
@@ -294,7 +298,11 @@ class Environment:
     def translate(self, error: lmdb.Error) -> StoreError:
         """LMDB's error as ours."""
         text = str(error)
-        if isinstance(error, lmdb.MapFullError | lmdb.DiskError) or any(part in text for part in FULL):
+        if isinstance(error, lmdb.MapFullError):
+            return MapFull(
+                f"{self.path} has used its {self.map_size:,} bytes ({text}): nothing was changed; raise max_size"
+            )
+        if isinstance(error, lmdb.DiskError) or any(part in text for part in FULL):
             return StoreFull(
                 f"{self.path} has no room ({text}): nothing was changed; free disk space or raise max_size"
             )
