@@ -39,8 +39,10 @@ lint: $(VENV)/.test-ready ## Check style, format and types
 	@$(BIN)/mypy
 
 notebooks: $(VENV)/.run-ready ## Run the notebooks into build/notebooks/*.html (on QUEUE_URL if set)
-	@PLOTLY_RENDERER=notebook $(BIN)/jupyter nbconvert --to html --execute \
-		--KernelManager.transport=ipc --log-level WARN --output-dir build/notebooks notebooks/*.ipynb
+	@sockets=$$(mktemp -d) && trap 'rm -rf "$$sockets"' EXIT && PLOTLY_RENDERER=notebook $(BIN)/jupyter nbconvert \
+		--to html --execute --KernelManager.transport=ipc --KernelManager.ip="$$sockets/kernel" \
+		--log-level WARN --output-dir build/notebooks notebooks/*.ipynb
+	@echo "Open build/notebooks/backlog.html and build/notebooks/fairness.html in a browser."
 
 clean: ## Remove the environment, caches and built files; var/ (the demo's queue) stays
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

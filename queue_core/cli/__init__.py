@@ -1,0 +1,59 @@
+"""The command line: push, work, look, act. Data goes to standard output, words to standard error."""
+
+import sys
+from typing import NoReturn
+
+import click
+
+from queue_core.cli import act, feed, look, run, settings
+from queue_core.cli.base import Cli, json_option, url_option
+
+
+def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from importlib.metadata import version  # takes longer to import than most commands run
+
+        click.echo(f"queue-core {version('queue_core')}")
+        ctx.exit()
+
+
+@click.group(cls=Cli, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@url_option
+@json_option
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+def cli() -> None:
+    """A durable task queue, fair between tags.
+
+    The queue is named by --url or by QUEUE_URL: lmdb:///var/lib/app/queue, or a path. Only push, work, demo and
+    configure make a store that is not there.
+
+    Data goes to standard output, words to standard error. Exit codes:
+
+    \b
+      0  done
+      1  done in part, or something was found: bad lines, tasks that did not move, findings of check
+      2  the command line is wrong, or a value on it
+      3  no such task, or its state does not allow it
+      4  the store or the disk cannot do it now: gone, busy, full, corrupt
+      130, 143  ended by Ctrl-C, by SIGTERM; what was said to be done is done, nothing is half done
+
+    \b
+    Examples:
+      export QUEUE_URL=lmdb:///var/lib/app/queue
+      queue-core push sites.ndjson --tag-key site
+      queue-core work jobs:fetch --processes 2
+      queue-core stats --watch
+    """
+
+
+for command in (
+    feed.push, run.work, run.demo, look.stats, look.list_tasks, look.get, look.explain, look.journal, look.check,
+    act.requeue, act.dead_letter, act.redrive, act.cancel, act.purge, act.restore, settings.pause, settings.resume,
+    settings.configure,
+):  # fmt: skip
+    cli.add_command(command)
+
+
+def main() -> NoReturn:
+    """The program queue-core."""
+    cli.main(sys.argv[1:], "queue-core")
