@@ -27,13 +27,18 @@ class WhyNot(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of a tag, or of the whole queue (where ``weight`` has no meaning and is 1)."""
+    """Settings of a tag, or of the whole queue. Spans in seconds.
+
+    ``weight`` has no meaning for the whole queue and is 1; the last two belong to the queue only.
+    """
 
     weight: int = 1
     paused: bool = False
     max_inflight: int | None = None
     min_interval: float = 0.0
     max_pending: int | None = None
+    dead_retention: float | None = None
+    max_payload: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

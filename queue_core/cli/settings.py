@@ -133,6 +133,8 @@ def _settings(tag: str | None, settings: Settings) -> dict[str, Any]:
         "max_inflight": settings.max_inflight,
         "min_interval_seconds": settings.min_interval,
         "max_pending": settings.max_pending,
+        **({} if tag is not None else {"dead_retention_seconds": settings.dead_retention}),
+        **({} if tag is not None else {"max_payload_bytes": settings.max_payload}),
     }
 
 

@@ -64,7 +64,10 @@ def tag_settings(tag: Tag) -> Settings:
 
 
 def queue_settings(meta: Meta) -> Settings:
-    return Settings(1, meta.paused, meta.max_inflight, meta.min_interval / SECOND, meta.max_pending)
+    retention = None if meta.dead_retention is None else meta.dead_retention / SECOND
+    return Settings(
+        1, meta.paused, meta.max_inflight, meta.min_interval / SECOND, meta.max_pending, retention, meta.max_payload
+    )
 
 
 _PLAIN = Settings()
