@@ -1,0 +1,87 @@
+"""Imports go one way: a module imports only what stands above it."""
+
+import ast
+import graphlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import queue_core
+
+ROOT = Path(queue_core.__file__).parent
+APP = ROOT.parent / "app"
+ORDER = [
+    "errors", "task", "rotation", "history", "ledger", "snapshot", "fairness", "codec", "keys",
+    "stores.base", "stores.engine", "stores.embedded", "stores.memory", "stores.lmdb", "stores",
+    "check", "query", "redact", "queue", "", "aio", "control", "worker", "prometheus", "frames", "figures", "notebook",
+    "census", "cli", "__main__",
+]  # fmt: skip
+EVERYWHERE = {"errors", "task", "snapshot", "frames", "figures"}  # what all of the app may import
+
+
+def parts(path: Path, base: Path) -> str:
+    """The module's name inside the package: "" for the package itself."""
+    return ".".join(path.relative_to(base).with_suffix("").parts).removesuffix("__init__").rstrip(".")
+
+
+MODULES = {parts(path, ROOT): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+def imported(path: Path) -> Iterator[tuple[int, str, str]]:
+    """(line, module inside queue_core, name) of every import of queue_core in the file, those in functions too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "queue_core":
+                    yield node.lineno, alias.name.removeprefix("queue_core").lstrip("."), ""
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            if (node.module or "").split(".")[0] == "queue_core":
+                module = (node.module or "").removeprefix("queue_core").lstrip(".")
+                for alias in node.names:
+                    inner = f"{module}.{alias.name}".lstrip(".")
+                    yield (node.lineno, inner, "") if inner in MODULES else (node.lineno, module, alias.name)
+
+
+def rank(module: str) -> int:
+    """Its position in the order, by the longest prefix that is listed."""
+    names = module.split(".")
+    for length in range(len(names), 0, -1):
+        if ".".join(names[:length]) in ORDER:
+            return ORDER.index(".".join(names[:length]))
+    raise AssertionError(f"queue_core.{module} has no place in the order of imports")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_modules_above_it(module: str) -> None:
+    upward = [
+        f"{MODULES[module].name}:{line} imports queue_core.{other}"
+        for line, other, _ in imported(MODULES[module])
+        if rank(other) > rank(module)
+    ]
+    assert upward == []
+
+
+def test_no_modules_import_each_other() -> None:
+    graph = {module: {other for _, other, _ in imported(path)} - {module} for module, path in MODULES.items()}
+    assert len(list(graphlib.TopologicalSorter(graph).static_order())) == len(MODULES)
+
+
+def test_only_the_data_module_of_the_app_opens_queues() -> None:
+    found = [
+        f"{path.relative_to(APP)}:{line} imports {name or module}"
+        for path in sorted(APP.rglob("*.py"))
+        for line, module, name in imported(path)
+        if path != APP / "data.py" and (module not in EVERYWHERE if module else name in ("", "open_queue"))
+    ]
+    assert found == []
+
+
+def test_the_core_imports_nothing_of_the_dashboard() -> None:
+    for module in ("queue_core", "queue_core.cli", "queue_core.worker"):
+        code = f"import sys, {module}; print(*sys.modules)"
+        done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        assert not {"streamlit", "pandas", "plotly", "lmdb"} & set(done.stdout.split()), module
