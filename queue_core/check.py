@@ -1,6 +1,7 @@
 """The invariants, verified against the whole store. Operators run it; every test that used a store ends with it."""
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 
 from queue_core import fairness
 from queue_core.history import JOURNAL_LIMIT, Kind
@@ -9,6 +10,7 @@ from queue_core.snapshot import Finding
 from queue_core.stores.base import Inventory
 from queue_core.task import LIVE, State, id_text
 
+Say = Callable[[int, str], None]
 LIMIT = 100  # findings of one kind that are reported
 
 
@@ -76,7 +78,7 @@ def check(inventory: Inventory) -> list[Finding]:
     return findings
 
 
-def _counters(inventory: Inventory, tags: dict[int, Tag], counted: dict[int, Counts], say) -> None:  # type: ignore[no-untyped-def]
+def _counters(inventory: Inventory, tags: dict[int, Tag], counted: dict[int, Counts], say: Say) -> None:
     meta = inventory.meta
     summed: Counter[str] = Counter()
     for tag in inventory.tags:
@@ -94,7 +96,7 @@ def _counters(inventory: Inventory, tags: dict[int, Tag], counted: dict[int, Cou
     _conserved(meta.totals, meta.counts, "the queue", say)
 
 
-def _conserved(totals: Totals, counts: Counts, name: str, say) -> None:  # type: ignore[no-untyped-def]
+def _conserved(totals: Totals, counts: Counts, name: str, say: Say) -> None:
     came = totals.pushed + totals.moved_in
     went = totals.acked + totals.moved_out + totals.expunged
     if came != went + counts.all:

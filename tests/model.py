@@ -148,7 +148,7 @@ class Model:
             ended = max(self.now, hold["leased"])
             job.history.append([job.leases, job.cycle, hold["owner"], hold["leased"], ended, outcome, error])
             self.totals["service"] += ended - hold["leased"]
-            job.error = job.error if error is None else error
+            job.error = error if outcome == "nacked" else job.error
             job.attempts -= outcome in ("released", "deferred")
         return hold
 

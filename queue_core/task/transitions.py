@@ -42,7 +42,7 @@ def closed(record: Record, *, now: int, outcome: Outcome, error: str | None = No
         history=(*history, attempt),
         attempts=record.attempts - given_back,
         defers=record.defers + (outcome is Outcome.DEFERRED),
-        error=record.error if error is None else error,
+        error=error if outcome is Outcome.NACKED else record.error,  # a reason is not an error
     )
 
 

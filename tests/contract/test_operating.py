@@ -329,3 +329,15 @@ def test_all_errors_of_verbs_are_queue_errors(queue: Queue) -> None:
         queue.get(uuid4())
     with pytest.raises(QueueError):
         queue.ack("nothing")
+
+
+def test_a_dead_letters_reason_does_not_hide_the_error_before(queue: Queue) -> None:
+    task = queue.push(1)
+    lease = queue.lease()
+    assert lease is not None
+    queue.nack(lease, "boom", retry_in=0)
+    lease = queue.lease()
+    assert lease is not None
+    dead = queue.dead_letter(lease, "enough")
+    assert (dead.id, dead.error, dead.reason) == (task.id, "boom", "enough")
+    assert [attempt.error for attempt in dead.history] == ["boom", "enough"]
