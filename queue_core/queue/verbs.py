@@ -29,10 +29,9 @@ from queue_core.queue.arguments import (
     as_whole,
     check_tag,
 )
-from queue_core.queue.payloads import Item, Plain, Serializer, Typed, Undecodable
+from queue_core.queue.payloads import Item, Plain, Serializer, Undecodable
 from queue_core.queue.view import View
 from queue_core.snapshot import Explanation, Finding, Page, Settings, Snapshot
-from queue_core.stores import open_store
 from queue_core.stores.base import Batch, Capabilities, Change, Clock, Done, Ending, Found, NewTask, Store
 from queue_core.task import (
     SECOND,
@@ -54,12 +53,13 @@ BATCH_BYTES = 64 << 20
 RECHECK = 1.0  # seconds: a blocked lease looks again, so that a clock that jumps is seen
 
 
-def system_clock() -> int:
-    return time.time_ns() // 1_000
-
-
 Held = Lease | str
 _UNSET: Any = object()
+
+
+def default_owner() -> str:
+    """Who holds a lease when nobody says: host, process and thread."""
+    return f"{socket.gethostname()}:{os.getpid()}:{threading.get_native_id()}"
 
 
 class Queue:
@@ -416,32 +416,3 @@ class Queue:
             return self._serializer.load(codec.load_payload(data))
         except Exception as error:  # noqa: BLE001 - a stranger's serializer may raise anything; the line goes on
             return Undecodable(data, clean_text(error))
-
-
-def default_owner() -> str:
-    """Who holds a lease when nobody says: host, process and thread."""
-    return f"{socket.gethostname()}:{os.getpid()}:{threading.get_native_id()}"
-
-
-def open_queue(
-    url: str | os.PathLike[str], *, clock: Clock = system_clock, on_event: Callable[[Event], None] | None = None,
-    payload_type: type | None = None, serializer: Serializer | None = None,
-    tag_of: Callable[[Any], str] | None = None, **options: Any,
-) -> Queue:  # fmt: skip
-    """Open a queue: ``lmdb:///path`` or a bare path, ``memory://``, or ``memory://name`` (shared in this process).
-
-    ``clock`` gives microseconds since the epoch. ``on_event`` is called after each commit with what happened.
-    ``payload_type`` is a dataclass or ``msgspec.Struct`` that payloads are given and taken as; ``serializer`` maps
-    them to and from JSON values in another way. ``tag_of`` derives the tag of a payload. Further options go to the
-    store; for lmdb: ``durability`` ("full", "relaxed", "none"), ``busy_timeout`` in seconds, ``map_size`` and
-    ``max_size`` in bytes, ``create``.
-
-    Raises InvalidArgument, MissingDriver, StoreGone (with ``create=False``, nothing is there), StoreVersion,
-    StoreCorrupt.
-    """
-    if payload_type is not None and serializer is not None:
-        raise InvalidArgument("give payload_type or serializer, not both")
-    if payload_type is not None:
-        serializer = Typed(payload_type)
-    store = open_store(os.fspath(url), clock, **options)
-    return Queue(store, clock, on_event=on_event, serializer=serializer, tag_of=tag_of)
