@@ -1,6 +1,7 @@
 """What LMDB's files need, broken for real: forks, full disks, grown maps, dead readers, stopped writers."""
 
 import collections
+import contextlib
 import functools
 import itertools
 import os
@@ -406,6 +407,46 @@ def test_many_readers_at_once_find_slots(tmp_path: Path) -> None:
         for thread in threads:
             thread.join()
         assert seen == [1] * 200
+        assert queue.check() == []
+
+
+def test_when_all_reader_slots_are_taken_the_reader_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("queue_core.stores.lmdb.environment.READERS", 3)
+    with open_queue(tmp_path) as queue:
+        queue.push(1)
+        with contextlib.ExitStack() as views:
+            for _ in range(3):
+                views.enter_context(queue.view())
+            with pytest.raises(StoreBusy, match="all 3 reader slots"):
+                queue.counts()
+        assert queue.counts().pending == 1
+        assert queue.check() == []
+
+
+def test_the_slots_of_dead_readers_are_found_when_all_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queue_core.stores.lmdb.environment.READERS", 3)
+    code = """
+        import contextlib, sys, time
+        from queue_core import open_queue
+        from queue_core.stores.lmdb import environment
+        environment.READERS = 3
+        queue = open_queue(sys.argv[1])
+        with contextlib.ExitStack() as views:
+            for _ in range(3):
+                views.enter_context(queue.view())
+            print("ready", flush=True)
+            time.sleep(60)
+    """
+    with open_queue(tmp_path) as queue:
+        queue.push(1)
+        with process(code, tmp_path) as child:
+            with pytest.raises(StoreBusy, match="all 3 reader slots"):
+                queue.counts()
+            child.kill()
+            child.wait()
+        assert queue.counts().pending == 1
         assert queue.check() == []
 
 
