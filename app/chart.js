@@ -1,0 +1,69 @@
+// Draws a figure with Plotly.react on a node that outlives refreshes. Text from tasks reaches Plotly only, escaped.
+const libraries = (window.queueCoreLibraries ??= {});
+
+function load(url) {
+  libraries[url] ??= new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = url;
+    script.onload = () => resolve(window.Plotly);
+    script.onerror = () => {
+      delete libraries[url]; // the next refresh tries again
+      reject(new Error(`could not load ${url}`));
+    };
+    document.head.appendChild(script);
+  });
+  return libraries[url];
+}
+
+function themed(layout, node) {
+  const style = getComputedStyle(node);
+  const colour = (name) => style.getPropertyValue(name).trim();
+  const text = colour("--st-text-color");
+  const border = colour("--st-border-color");
+  const painted = {
+    ...layout,
+    template: {},
+    autosize: true,
+    uirevision: "kept",
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { ...layout.font, color: text, family: style.fontFamily },
+    hoverlabel: {
+      ...layout.hoverlabel,
+      bgcolor: colour("--st-secondary-background-color"),
+      bordercolor: border,
+      font: { color: text, family: style.fontFamily },
+    },
+  };
+  for (const axis of ["xaxis", "yaxis"]) {
+    painted[axis] = { ...layout[axis], gridcolor: border, linecolor: border };
+  }
+  return painted;
+}
+
+export default function ({ data, parentElement }) {
+  let node = parentElement.querySelector(".queue-core-chart");
+  if (!node) {
+    node = document.createElement("div");
+    node.className = "queue-core-chart";
+    node.setAttribute("role", "img");
+    parentElement.appendChild(node);
+    new ResizeObserver(() => node.drawn && node.clientWidth && window.Plotly.Plots.resize(node)).observe(node);
+  }
+  node.setAttribute("aria-label", data.alt);
+  node.style.height = `${data.height}px`;
+  node.latest = data;
+  load(data.library).then(
+    (Plotly) => {
+      if (node.latest !== data || !node.isConnected) return; // a newer one came meanwhile
+      const figure = JSON.parse(data.figure);
+      const config = { displayModeBar: false, doubleClick: "reset" };
+      return Plotly.react(node, figure.data, themed(figure.layout, node), config).then(() => {
+        node.drawn = true;
+      });
+    },
+    (error) => {
+      node.textContent = `The chart cannot be drawn: ${error.message}`;
+    },
+  );
+}

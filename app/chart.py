@@ -1,0 +1,49 @@
+"""Plotly figures on a node that stays: a refresh keeps zoom and hover, and the theme paints text, grid and background.
+
+``plotly.min.js`` comes from plotly's own package and is served from ``app/static``.
+"""
+
+import logging
+import os
+import shutil
+from functools import lru_cache
+from pathlib import Path
+
+import plotly
+import plotly.graph_objects as go
+import streamlit as st
+
+log = logging.getLogger(__name__)
+SCRIPT = Path(__file__).with_name("chart.js").read_text()
+STATIC = Path(__file__).with_name("static")
+_component = st.components.v2.component("queue_core_chart", js=SCRIPT, isolate_styles=False)
+
+
+@lru_cache(maxsize=1)
+def _library() -> str | None:
+    """Where the browser finds Plotly; None when it cannot be put there, as in a read-only installation.
+
+    Copies it when it is not there, or is that of another version.
+    """
+    source = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+    copy = STATIC / source.name
+    if not copy.exists() or copy.stat().st_size != source.stat().st_size:
+        fresh = STATIC / f".{source.name}.{os.getpid()}"
+        try:
+            shutil.copyfile(source, fresh)
+            fresh.replace(copy)
+        except OSError as error:
+            log.warning("charts are drawn anew at each refresh, as %s cannot be written: %s", copy, error)
+            return None
+    base = st.get_option("server.baseUrlPath").strip("/")
+    return f"{'/' if base else ''}{base}/app/static/{copy.name}?v={plotly.__version__}"
+
+
+def chart(figure: go.Figure, key: str, alt: str) -> None:
+    """Draw a figure. ``key`` names its place on the page, ``alt`` says what it shows to who cannot see it."""
+    library, height = _library(), int(figure.layout.height)
+    if library is None:
+        st.plotly_chart(figure, key=f"chart-{key}", config={"displayModeBar": False})
+        return
+    data = {"library": library, "figure": figure.to_json(), "height": height, "alt": alt}
+    _component(key=f"chart-{key}", data=data, height=height)

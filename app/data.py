@@ -1,0 +1,325 @@
+"""The queue behind the dashboard: the only handle, every read, every action. No transaction outlives a call.
+
+``QUEUE_URL`` names the queue. Reads are shared by all viewers for a second; what they return is frozen.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pandas as pd
+import streamlit as st
+
+from queue_core import (
+    Conflict,
+    Event,
+    Queue,
+    QueueError,
+    Snapshot,
+    State,
+    StoreError,
+    StoreGone,
+    Task,
+    TaskNotFound,
+    View,
+    open_queue,
+)
+from queue_core.frames import dead_frame, error_line, leases_frame, plural
+
+T = TypeVar("T")
+
+SHARED = 1.0  # seconds that a read is shared by all viewers
+PATIENCE = 2.0  # seconds that an action waits for the write lock
+ROWS = 500  # rows of a table
+SEARCHED = 2_000  # tasks that a text filter looks at
+PIECE = 100  # tasks decoded at a time
+EVENTS = 3_000  # journal entries in which the last serves are looked for
+FRAMES = {State.INFLIGHT: leases_frame, State.DEAD: dead_frame}
+
+
+# --- the handle -----------------------------------------------------------------------------------
+
+
+def url() -> str:
+    """The queue's address: ``QUEUE_URL``, or ``var/queue`` beside the dashboard."""
+    return os.environ.get("QUEUE_URL") or f"lmdb://{Path(__file__).resolve().parent.parent / 'var' / 'queue'}"
+
+
+class Handle:
+    """The open queue of one URL; opened again when the store was removed and made anew."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._lock = threading.Lock()
+        self._queue: Queue | None = None
+
+    def queue(self) -> Queue:
+        with self._lock:
+            if self._queue is None:
+                options: dict[str, Any] = {"create": False, "busy_timeout": PATIENCE}
+                self._queue = open_queue(self._url, **({} if self._url.startswith("memory:") else options))
+            return self._queue
+
+    def close(self) -> None:
+        """Give the queue back; the next read opens it again."""
+        with self._lock:
+            if self._queue is not None:
+                self._queue.close()
+            self._queue = None
+
+    def drop(self, gone: Queue) -> None:
+        """Close a queue whose store is gone, once, whoever notices."""
+        with self._lock:
+            if self._queue is gone:
+                self._queue = None
+                gone.close()
+
+
+@st.cache_resource(show_spinner=False)
+def handle(url: str) -> Handle:
+    return Handle(url)
+
+
+def _with_queue(url: str, use: Callable[[Queue], T]) -> T:
+    """Raises StoreGone when there is no store, and any error of ``use``."""
+    held = handle(url)
+    queue = held.queue()
+    try:
+        return use(queue)
+    except StoreGone:
+        held.drop(queue)
+        return use(held.queue())
+
+
+def _read(url: str, ask: Callable[[View], T]) -> T:
+    def use(queue: Queue) -> T:
+        with queue.view() as view:
+            return ask(view)
+
+    return _with_queue(url, use)
+
+
+# --- what pages show ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """For the Fairness page, from one view."""
+
+    snapshot: Snapshot
+    journal: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Tasks of one state, from one view. ``frame`` has the rows to show, ``total`` counts the state (and tag);
+    ``looked`` tasks were looked at and ``matched`` of them fit the text. ``newest`` is the entry number of the newest
+    dead letter."""
+
+    snapshot: Snapshot
+    frame: pd.DataFrame
+    total: int
+    looked: int
+    matched: int
+    newest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """What changed after a listing was read, and when that was seen."""
+
+    at: datetime
+    came: int
+    came_capped: bool
+    left: int
+    now: int
+
+
+def overview() -> Snapshot:
+    """Everything about the queue and its tags."""
+    return _snapshot(url())
+
+
+@st.cache_resource(ttl=SHARED, max_entries=8, show_spinner=False)
+def _snapshot(url: str) -> Snapshot:
+    return _read(url, lambda view: view.snapshot())
+
+
+def rotation() -> Rotation:
+    """The ring and the last serves."""
+    return _rotation(url())
+
+
+@st.cache_resource(ttl=SHARED, max_entries=8, show_spinner=False)
+def _rotation(url: str) -> Rotation:
+    return _read(url, lambda view: Rotation(view.snapshot(), tuple(view.journal(limit=EVENTS))))
+
+
+def listing(state: State, tag: str | None, text: str) -> Listing:
+    """Leases by expiry, dead letters newest first; with ``text``, those with it in any column."""
+    return _read(url(), lambda view: _list(view, state, tag, text.casefold()))
+
+
+def _list(view: View, state: State, tag: str | None, text: str) -> Listing:
+    snapshot = view.snapshot()
+    after, looked, matched, newest, pieces = None, 0, 0, 0, []
+    while True:
+        page = view.tasks(state, tag=tag, after=after, limit=PIECE, reverse=state is State.DEAD)
+        piece = FRAMES[state](page, snapshot.at)
+        newest = max([newest, *(task.record.entry for task in page)])
+        looked += len(page)
+        if text:
+            piece = piece[_mentions(piece, text)]
+        matched += len(piece)
+        pieces.append(piece)
+        after = page.next
+        if after is None or looked >= (SEARCHED if text else ROWS):
+            break
+    frame = pd.concat(pieces, ignore_index=True).head(ROWS)
+    return Listing(snapshot, frame, page.total, looked, matched, newest)
+
+
+def _mentions(frame: pd.DataFrame, text: str) -> pd.Series:
+    columns = [name for name in ("id", "label", "owner", "reason", "error", "payload") if name in frame]
+    found = pd.Series(False, index=frame.index)
+    for name in columns:
+        found |= frame[name].str.casefold().str.contains(text, regex=False).fillna(False).astype(bool)
+    return found
+
+
+def since(state: State, tag: str | None, shown: Listing) -> Since:
+    """What came and left since ``shown`` was read: exact for leases, dead letters counted to 100."""
+    if state is State.INFLIGHT:  # every lease ever is counted, so the difference is exact
+        fresh = overview()
+        came, capped = _leased(fresh, tag) - _leased(shown.snapshot, tag), False
+    else:
+        fresh, entries = _newest_dead(url(), tag)
+        came = sum(entry > shown.newest for entry in entries)
+        capped = came == PIECE
+    now = _count(fresh, state, tag)
+    if fresh.at <= shown.snapshot.at:  # a shared read, older than what is shown
+        return Since(shown.snapshot.at, 0, False, 0, _count(shown.snapshot, state, tag))
+    return Since(fresh.at, came, capped, max(_count(shown.snapshot, state, tag) + came - now, 0), now)
+
+
+@st.cache_resource(ttl=SHARED, max_entries=64, show_spinner=False)
+def _newest_dead(url: str, tag: str | None) -> tuple[Snapshot, list[int]]:
+    def ask(view: View) -> tuple[Snapshot, list[int]]:
+        page = view.tasks(State.DEAD, tag=tag, limit=PIECE, reverse=True)
+        return view.snapshot(), [task.record.entry for task in page]
+
+    return _read(url, ask)
+
+
+def _leased(snapshot: Snapshot, tag: str | None) -> int:
+    if tag is None:
+        return snapshot.totals.leased
+    return sum(stats.totals.leased for stats in snapshot.tags if stats.name == tag)
+
+
+def _count(snapshot: Snapshot, state: State, tag: str | None) -> int:
+    if tag is None:
+        return int(getattr(snapshot, state))
+    return sum(int(getattr(stats, state)) for stats in snapshot.tags if stats.name == tag)
+
+
+def task(id: str) -> tuple[Task, datetime]:
+    """A task as it is now, and when that was. Raises TaskNotFound."""
+    return _read(url(), lambda view: (view.get(id), datetime.now(UTC)))
+
+
+# --- what pages do --------------------------------------------------------------------------------
+
+
+class Verb(StrEnum):
+    """What can be done with selected tasks."""
+
+    REQUEUE = "requeue"
+    DEAD_LETTER = "dead_letter"
+    REDRIVE = "redrive"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A task as it was when a person chose it."""
+
+    id: str
+    version: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one target: ``done``, ``skipped`` (it is no longer as it was chosen) or ``failed``."""
+
+    target: Target
+    outcome: str
+    detail: str = ""
+
+
+def act(verb: Verb, targets: Sequence[Target], reason: str = "") -> list[Result]:
+    """Do it to each target that is still as it was chosen. Never raises a QueueError: the results say what happened.
+
+    When the store fails, the rest is not tried.
+    """
+    results: list[Result] = []
+    stopped = ""
+    for target in targets:
+        if stopped:
+            results.append(Result(target, "failed", f"not tried, because the store failed before: {stopped}"))
+            continue
+        results.append(_act(verb, target, reason))
+        if results[-1].outcome == "failed":
+            stopped = results[-1].detail
+    forget()
+    return results
+
+
+def _act(verb: Verb, target: Target, reason: str) -> Result:
+    try:
+        _with_queue(url(), lambda queue: _do(queue, verb, target, reason))
+    except Conflict as error:
+        now = f"now {error.state}, version {error.version}" if error.state else "not possible now"
+        return Result(target, "skipped", f"{now}: {error_line(error)}")
+    except TaskNotFound:
+        return Result(target, "skipped", "gone: it was acknowledged or expunged")
+    except StoreError as error:
+        return Result(target, "failed", error_line(error))
+    except QueueError as error:
+        return Result(target, "skipped", error_line(error))
+    return Result(target, "done")
+
+
+def _do(queue: Queue, verb: Verb, target: Target, reason: str) -> None:
+    match verb:
+        case Verb.REQUEUE:
+            queue.requeue(target.id, version=target.version)
+        case Verb.DEAD_LETTER:
+            queue.dead_letter(target.id, reason, version=target.version)
+        case Verb.REDRIVE:
+            queue.redrive(target.id, version=target.version)
+
+
+def forget() -> None:
+    """Read afresh from now on: something was changed."""
+    for cached in (_snapshot, _rotation, _newest_dead):
+        cached.clear()
+
+
+def summary(verb: Verb, results: Sequence[Result]) -> str:
+    """What was done, in a sentence that holds no text of tasks."""
+    done = sum(result.outcome == "done" for result in results)
+    skipped = sum(result.outcome == "skipped" for result in results)
+    failed = len(results) - done - skipped
+    past = {Verb.REQUEUE: "requeued", Verb.DEAD_LETTER: "dead-lettered", Verb.REDRIVE: "redriven"}[verb]
+    total = plural(len(results), "task")
+    text = f"{total} {past}" if done == len(results) else f"{done:,} of {total} {past}"
+    if skipped:
+        changed = "it has changed" if skipped == 1 else "they have changed"
+        text += f"; {skipped:,} skipped, because {changed} since the selection"
+    return text + (f"; {failed:,} failed" if failed else "")

@@ -1,0 +1,204 @@
+"""Pieces that the pages share. What comes from tasks is shown with st.text, in tables and charts: never as Markdown."""
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from app import data
+from queue_core import QueueError, StoreBusy, StoreGone
+from queue_core.frames import Level, Verdict, duration, error_line, one_line, tag_label
+
+REFRESH = 2.0  # seconds
+TAGS_OFFERED = 200
+STYLE = Path(__file__).with_name("style.css").read_text()
+ICONS = {
+    Level.EMPTY: ":gray[:material/inbox:]",
+    Level.IDLE: ":green[:material/check_circle:]",
+    Level.HEALTHY: ":green[:material/check_circle:]",
+    Level.ATTENTION: ":orange[:material/warning:]",
+    Level.TROUBLE: ":red[:material/error:]",
+    Level.UNKNOWN: ":gray[:material/help:]",
+}
+
+
+def style() -> None:
+    st.html(f"<style>{STYLE}</style>")
+
+
+# --- filters --------------------------------------------------------------------------------------
+
+
+def entering(page: str) -> None:
+    """A page that is entered anew reads anew; frozen tables hold only while one stays on it."""
+    if st.session_state.get("page") != page:
+        st.session_state["page"] = page
+        for key in [key for key in st.session_state if str(key).startswith(("shown:", "outcome:"))]:
+            del st.session_state[key]
+
+
+def filters() -> None:
+    """One row for all pages; what is chosen stays in the address and from page to page."""
+    with st.container(horizontal=True, vertical_alignment="center", key="filters"):
+        st.selectbox(
+            "Tag", _offered(), index=None, key="tag", bind="query-params", accept_new_options=True, width=280,
+            placeholder="All tags", label_visibility="collapsed",
+        )  # fmt: skip
+        st.text_input(
+            "Text", key="text", bind="query-params", width=280, placeholder="Search in the rows",
+            label_visibility="collapsed", icon=":material/search:",
+        )  # fmt: skip
+        st.toggle("Live", value=True, key="live", bind="query-params", help=f"Refresh every {REFRESH:.0f} s")
+
+
+def _offered() -> list[str]:
+    """Labels of the tags with most to see; any other can be typed."""
+    try:
+        tags = data.overview().tags
+    except QueueError:  # the page itself says what is wrong
+        return []
+    busiest = sorted(tags, key=lambda tag: -(tag.backlog + tag.inflight + tag.dead))[:TAGS_OFFERED]
+    return sorted((tag_label(tag.name) for tag in busiest), key=str.casefold)
+
+
+def chosen_tag() -> str | None:
+    """The exact name of the tag that is filtered by."""
+    label = st.session_state.get("tag")
+    if label is None:
+        return None
+    return next((tag.name for tag in data.overview().tags if tag_label(tag.name) == label), label)
+
+
+def chosen_text() -> str:
+    return str(st.session_state.get("text") or "").strip()
+
+
+def narrowed(tags: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a frame with a ``tag`` and a ``label`` that fit both filters."""
+    if (tag := chosen_tag()) is not None:
+        tags = tags[tags["tag"] == tag]
+    if text := chosen_text().casefold():
+        tags = tags[tags["label"].str.casefold().str.contains(text, regex=False).astype(bool)]
+    return tags
+
+
+# --- refreshing -----------------------------------------------------------------------------------
+
+
+def pace() -> float | None:
+    """Seconds between refreshes; None while paused."""
+    return REFRESH if st.session_state.get("live", True) else None
+
+
+def live(body: Callable[[], None]) -> None:
+    """Run a page's body now and every two seconds."""
+    st.fragment(guarded(body), run_every=pace())()
+
+
+def guarded(body: Callable[[], None]) -> Callable[[], None]:
+    """The body, or, when the store cannot be read, what is wrong and what to do."""
+
+    def run() -> None:
+        try:
+            body()
+        except QueueError as error:
+            unreadable(error)
+
+    return run
+
+
+def unreadable(error: QueueError) -> None:
+    """A calm page in place of numbers."""
+    address = data.url()
+    if isinstance(error, StoreGone):
+        answer(Verdict(Level.UNKNOWN, "There is no queue here yet", (f"Looked at {one_line(address)}",)), None)
+        st.text("Start one with real work in it, or set QUEUE_URL to one that exists:")
+        st.code(f"queue-core demo --url {shlex.quote(address)}", language="bash")
+        return
+    what = "The queue is busy" if isinstance(error, StoreBusy) else "The queue cannot be read"
+    answer(Verdict(Level.UNKNOWN, what, (error_line(error), f"at {one_line(address)}")), None)
+    st.text("This page tries again by itself while it is live.")
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def answer(verdict: Verdict, at: datetime | None) -> None:
+    """The page's answer in one sentence, its reasons, and the time of everything on the page."""
+    with st.container(horizontal=True, key=f"answer-{verdict.level}", vertical_alignment="top", wrap=False):
+        st.markdown(ICONS[verdict.level], width="content")
+        with st.container(gap=None):
+            st.container(key="sentence").text(verdict.text)
+            for reason in verdict.reasons:
+                st.text(reason)
+        if at is not None:
+            st.caption(clock(at), width="content")
+
+
+def clock(at: datetime) -> str:
+    return f"as of {at:%H:%M:%S} UTC"
+
+
+def how_to_begin() -> None:
+    """What to do with a queue that has nothing in it."""
+    st.text("Fill it with real work: a census of the Python source on this machine.")
+    st.code(f"queue-core demo --url {shlex.quote(data.url())}", language="bash")
+
+
+def number(value: int, capped: bool = False) -> str:
+    return f"{value:,}+" if capped else f"{value:,}"
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+Words = Callable[[float], str]
+
+
+def ago(seconds: float) -> str:
+    return "—" if seconds != seconds else f"{duration(seconds)} ago"
+
+
+def left(seconds: float) -> str:
+    return f"over by {duration(-seconds)}" if seconds <= 0 else duration(seconds)
+
+
+def grid(
+    frame: pd.DataFrame,
+    columns: Mapping[str, str],
+    key: str,
+    *,
+    spans: Mapping[str, Words] | None = None,
+    alarming: pd.Series | None = None,
+    selected: Sequence[int] | None = None,
+) -> None:
+    """A table of the named columns. ``spans`` are columns of seconds and how to say them; ``alarming`` rows are bold;
+    rows can be selected when ``selected`` says which are at first."""
+    table = frame[list(columns)].reset_index(drop=True)
+    texts = [name for name in columns if pd.api.types.is_string_dtype(table[name])]
+    table = table.fillna(dict.fromkeys(texts, ""))
+    words: dict[str, Any] = dict(spans or {})
+    words |= dict.fromkeys((name for name in columns if pd.api.types.is_integer_dtype(table[name])), _count)
+    words |= dict.fromkeys((name for name in columns if isinstance(table[name].dtype, pd.DatetimeTZDtype)), _stamp)
+    styled = table.style.format(words)
+    if alarming is not None and alarming.any():
+        bold = ["font-weight: 700" if loud else "" for loud in alarming]
+        styled = styled.apply(lambda column: bold)
+    chosen: dict[str, Any] = {}
+    if selected is not None:
+        chosen = {
+            "on_select": "rerun", "selection_mode": "multi-row",
+            "selection_default": {"selection": {"rows": list(selected), "columns": [], "cells": []}},
+        }  # fmt: skip
+    st.dataframe(styled, column_config=dict(columns), hide_index=True, key=key, placeholder="—", **chosen)
+
+
+def _count(value: Any) -> str:
+    return "—" if value is pd.NA else f"{value:,}"
+
+
+def _stamp(value: Any) -> str:
+    return "—" if value is pd.NaT else f"{value:%Y-%m-%d %H:%M:%S} UTC"

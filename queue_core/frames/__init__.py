@@ -1,0 +1,51 @@
+"""The queue as pandas DataFrames, and as sentences: what dashboard and notebooks show comes from here."""
+
+from queue_core.frames.tables import dead_frame, leases_frame, serves_frame, tags_frame, tasks_frame
+from queue_core.frames.text import (
+    duration,
+    error_preview,
+    one_line,
+    payload_preview,
+    plural,
+    safe_text,
+    share_text,
+    tag_label,
+)
+from queue_core.frames.turns import ring_frame, shares_frame, upcoming
+from queue_core.frames.words import (
+    SLOW_WAIT,
+    Level,
+    Verdict,
+    dead_sentence,
+    error_line,
+    fairness_sentence,
+    inflight_sentence,
+    verdict,
+)
+
+__all__ = [
+    "SLOW_WAIT",
+    "Level",
+    "Verdict",
+    "dead_frame",
+    "dead_sentence",
+    "duration",
+    "error_line",
+    "error_preview",
+    "fairness_sentence",
+    "inflight_sentence",
+    "leases_frame",
+    "one_line",
+    "payload_preview",
+    "plural",
+    "ring_frame",
+    "safe_text",
+    "serves_frame",
+    "share_text",
+    "shares_frame",
+    "tag_label",
+    "tags_frame",
+    "tasks_frame",
+    "upcoming",
+    "verdict",
+]

@@ -1,0 +1,160 @@
+"""Snapshots and tasks as DataFrames. Columns and dtypes are declared, so that an empty frame has them too.
+
+Times are aware (``datetime64[us, UTC]``), spans are seconds and never negative where they are ages, whole numbers
+with gaps are ``Int64``. ``tag`` is the exact name; ``label`` is what to show: short, safe, and different for
+different tags.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+try:
+    import pandas as pd
+except ModuleNotFoundError as error:
+    from queue_core.errors import MissingDriver
+
+    raise MissingDriver("frames need pandas: pip install 'queue_core[dashboard]' or 'queue_core[notebook]'") from error
+
+from queue_core.frames.text import error_preview, one_line, payload_preview, tag_label
+from queue_core.history import Event, Kind
+from queue_core.snapshot import Snapshot
+from queue_core.task import SECOND, Task
+
+UTC = "datetime64[us, UTC]"
+Schema = Mapping[str, str]
+
+TAGS: Schema = {
+    "number": "int64", "tag": "str", "label": "str", "backlog": "int64", "oldest_wait": "float64",
+    "pending": "int64", "due": "int64", "scheduled": "int64", "inflight": "int64", "expired": "int64",
+    "dead": "int64", "trash": "int64", "weight": "int64", "paused": "bool", "max_inflight": "Int64",
+    "min_interval": "float64", "max_pending": "Int64", "why_not": "str", "last_served_at": UTC, "last_serve": "Int64",
+    "since_served": "float64", "first_seen_at": UTC, "eligible_since": UTC, "pushed": "int64", "leased": "int64",
+    "acked": "int64", "nacked": "int64", "died": "int64",
+}  # fmt: skip
+TASKS: Schema = {
+    "id": "str", "version": "int64", "tag": "str", "label": "str", "state": "str", "place": "int64",
+    "attempts": "int64", "max_attempts": "int64", "cycle": "int64", "leases": "int64", "defers": "int64",
+    "dedupe_key": "str", "owner": "str", "created_at": UTC, "age": "float64", "pending_since": UTC, "due_at": UTC,
+    "leased_at": UTC, "beat_at": UTC, "expires_at": UTC, "entered_at": UTC, "reason": "str", "error": "str",
+    "payload": "str",
+}  # fmt: skip
+LEASES: Schema = {
+    "id": "str", "version": "int64", "tag": "str", "label": "str", "owner": "str", "age": "float64",
+    "silence": "float64", "expires_in": "float64", "expired": "bool", "attempt": "int64", "max_attempts": "int64",
+    "cycle": "int64", "fence": "int64", "leased_at": UTC, "beat_at": UTC, "expires_at": UTC, "payload": "str",
+}  # fmt: skip
+DEAD: Schema = {
+    "id": "str", "version": "int64", "tag": "str", "label": "str", "age": "float64", "reason": "str", "error": "str",
+    "attempts": "int64", "max_attempts": "int64", "leases": "int64", "cycle": "int64", "owner": "str",
+    "entered_at": UTC, "created_at": UTC, "payload": "str",
+}  # fmt: skip
+SERVES: Schema = {
+    "serve": "int64", "at": UTC, "number": "int64", "tag": "str", "label": "str", "id": "str", "owner": "str",
+    "wait": "float64", "weight": "int64", "since": "int64",
+}  # fmt: skip
+
+
+def table(schema: Schema, columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+    """A frame of exactly these columns and dtypes, whatever the values are, none of them included."""
+    return pd.DataFrame({name: pd.Series(list(columns[name]), dtype=kind) for name, kind in schema.items()})
+
+
+def rows(schema: Schema, found: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
+    """The same from rows, each in the order of the schema."""
+    columns = list(zip(*found, strict=True)) or [()] * len(schema)
+    return table(schema, dict(zip(schema, columns, strict=True)))
+
+
+def span(later: datetime, earlier: datetime | None) -> float | None:
+    """Seconds from ``earlier`` to ``later``, at least 0 (a clock may have been set back); None when unknown."""
+    return None if earlier is None else max((later - earlier).total_seconds(), 0.0)
+
+
+def tags_frame(snapshot: Snapshot) -> pd.DataFrame:
+    """One row per known tag, in first-seen order. ``oldest_wait`` and ``since_served`` in seconds.
+
+    ``why_not`` is missing for a tag that can be served now.
+    """
+    at = snapshot.at
+    return rows(
+        TAGS,
+        (
+            (
+                tag.number, tag.name, tag_label(tag.name), tag.backlog, tag.oldest_wait, tag.pending, tag.due,
+                tag.scheduled, tag.inflight, tag.expired, tag.dead, tag.trash, tag.settings.weight,
+                tag.settings.paused, tag.settings.max_inflight, tag.settings.min_interval, tag.settings.max_pending,
+                tag.why_not, tag.last_served_at, tag.last_serve, span(at, tag.last_served_at), tag.first_seen_at,
+                tag.eligible_since, tag.totals.pushed, tag.totals.leased, tag.totals.acked, tag.totals.nacked,
+                tag.totals.died_nacked + tag.totals.died_expired + tag.totals.dead_lettered,
+            )
+            for tag in snapshot.tags
+        ),
+    )  # fmt: skip
+
+
+def tasks_frame(tasks: Iterable[Task], at: datetime) -> pd.DataFrame:
+    """One row per task of any state; ``age`` is seconds since the push, as of ``at``."""
+    return rows(
+        TASKS,
+        (
+            (
+                task.id, task.version, task.tag, tag_label(task.tag), task.state, task.place, task.attempts,
+                task.max_attempts, task.cycle, task.leases, task.defers,
+                None if task.dedupe_key is None else one_line(task.dedupe_key), one_line(task.owner),
+                task.created_at, span(at, task.created_at), task.pending_since, task.due_at, task.leased_at,
+                task.beat_at, task.expires_at, task.entered_at, one_line(task.reason), error_preview(task.error),
+                payload_preview(task),
+            )
+            for task in tasks
+        ),
+    )  # fmt: skip
+
+
+def leases_frame(tasks: Iterable[Task], at: datetime) -> pd.DataFrame:
+    """One row per lease of in-flight tasks, as of ``at``, in seconds: ``age`` since the lease, ``silence`` since the
+    last heartbeat, ``expires_in`` until it may be reclaimed, negative for the time it has been over."""
+    found = []
+    for task in tasks:
+        hold = task.record.hold
+        if hold is None or task.expires_at is None:
+            continue
+        left = (task.expires_at - at).total_seconds()
+        found.append((
+            task.id, task.version, task.tag, tag_label(task.tag), one_line(hold.owner), span(at, task.leased_at),
+            span(at, task.beat_at), left, left <= 0, task.attempts, task.max_attempts, task.cycle, hold.fence,
+            task.leased_at, task.beat_at, task.expires_at, payload_preview(task),
+        ))  # fmt: skip
+    return rows(LEASES, found)
+
+
+def dead_frame(tasks: Iterable[Task], at: datetime) -> pd.DataFrame:
+    """One row per dead letter; ``age`` is seconds since it died, as of ``at``; reason and error are previews."""
+    return rows(
+        DEAD,
+        (
+            (
+                task.id, task.version, task.tag, tag_label(task.tag), span(at, task.entered_at),
+                one_line(task.reason), error_preview(task.error), task.attempts, task.max_attempts, task.leases,
+                task.cycle, one_line(task.owner), task.entered_at, task.created_at, payload_preview(task),
+            )
+            for task in tasks
+        ),
+    )  # fmt: skip
+
+
+def serves_frame(journal: Iterable[Event], last: int | None = None) -> pd.DataFrame:
+    """One row per serve of the journal, oldest first, or the ``last`` ones; ``wait`` in seconds."""
+    found = [event for event in journal if event.kind is Kind.LEASE]
+    if last is not None:
+        found = found[-last:] if last else []
+    return rows(
+        SERVES,
+        (
+            (
+                event.serve, event.at, event.entry.tag, event.tag, tag_label(event.tag or ""), event.task_id,
+                one_line(event.owner), event.entry.wait / SECOND, event.entry.weight, event.entry.since,
+            )
+            for event in found
+        ),
+    )  # fmt: skip

@@ -1,0 +1,99 @@
+"""Text for people: names, payloads and errors made safe for tables and charts; spans and counts in words. Pure.
+
+What comes from tasks may hold anything: control characters, lone surrogates, a megabyte. Nothing here raises.
+"""
+
+import math
+import re
+from hashlib import blake2b
+
+from queue_core.task import Task
+
+LABEL = 40  # characters of a tag's label
+PREVIEW = 300  # characters of an error, a reason or a payload in a table
+
+# C0 and C1 controls, lone surrogates, and the marks that turn the direction of what follows
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_SPACE = re.compile(r"\s+")
+_EMPTY = "(empty tag)"
+
+
+def safe_text(text: str, limit: int | None = None) -> str:
+    """The text without what breaks or deceives a screen; line breaks stay. Cut at ``limit`` characters, with a mark."""
+    if limit is not None and len(text) > limit:
+        return f"{_UNSAFE.sub('�', text[:limit])}… ({len(text):,} characters)"
+    return _UNSAFE.sub("�", text)
+
+
+def one_line(text: str | None, limit: int = PREVIEW) -> str:
+    """A safe preview on one line; empty for None."""
+    if text is None:
+        return ""
+    head = _SPACE.sub(" ", text[: limit + 1]).strip()
+    shown = _UNSAFE.sub("�", head[:limit])
+    return f"{shown}… ({len(text):,} characters)" if len(text) > limit else shown
+
+
+def error_preview(text: str | None) -> str:
+    """An error on one line: of a traceback its last line, which names the exception."""
+    if text is not None and text.lstrip().startswith("Traceback ("):
+        return one_line(text.rstrip()[-10 * PREVIEW :].splitlines()[-1].strip())
+    return one_line(text)
+
+
+def tag_label(name: str) -> str:
+    """What a tag is called on every page: its name, or, when that is empty, long or odd, a short form with a
+    hash of the name, so that two tags never share a label."""
+    if not name:
+        return _EMPTY
+    plain = _UNSAFE.sub("�", _SPACE.sub(" ", name[: LABEL + 1])).strip()
+    if plain == name and len(name) <= LABEL and name != _EMPTY:
+        return name
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=3).hexdigest()
+    return f"{plain[: LABEL - 9]}… #{digest}"
+
+
+def payload_preview(task: Task, limit: int = PREVIEW) -> str:
+    """The beginning of the stored JSON text, its digits as they are."""
+    data = task.record.payload
+    head = data[: 4 * limit].decode("utf-8", "replace")
+    if len(data) <= 4 * limit and len(head) <= limit:
+        return one_line(head)
+    return f"{_UNSAFE.sub('�', _SPACE.sub(' ', head[:limit]))}… ({len(data):,} bytes)"
+
+
+def duration(seconds: float | None) -> str:
+    """A span in words with at most three significant digits: "340 ms", "4.2 s", "4 min 12 s"; "—" when unknown."""
+    if seconds is None or math.isnan(seconds):
+        return "—"
+    if seconds < 0:
+        return f"−{duration(-seconds)}"
+    if seconds == 0:
+        return "0 s"
+    if seconds < 0.9995:
+        return f"{max(seconds * 1000, 0.1):.3g} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3_600:
+        return _two(whole, 60, "min", 1, "s")
+    if whole < 86_400:
+        return _two(whole // 60, 60, "h", 1, "min")
+    return _two(whole // 3_600, 24, "d", 1, "h")
+
+
+def _two(whole: int, large: int, first: str, small: int, second: str) -> str:
+    rest = whole % large // small
+    return f"{whole // large:,} {first} {rest} {second}" if rest else f"{whole // large:,} {first}"
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """ "1 task", "2 tasks", "1,204 tasks"."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def share_text(share: float) -> str:
+    """A share of one as per cent, three significant digits at most; "—" when unknown."""
+    return "—" if math.isnan(share) else f"{share * 100:.3g} %"

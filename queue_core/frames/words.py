@@ -1,0 +1,155 @@
+"""The answer to each page's question, in one sentence. Pure.
+
+The text holds labels of tags: show it as plain text, never as Markdown.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pandas as pd
+
+from queue_core.frames.text import duration, one_line, plural, tag_label
+from queue_core.snapshot import Snapshot, WhyNot, counted
+
+SLOW_WAIT = 300.0  # seconds: a tag whose next task has waited longer needs a look
+QUIET = 60.0  # seconds without a serve while a tag could be served: nobody is working
+WORKER_SILENT = 30.0  # seconds: a worker reports every 10
+TOLERANCE, TOLERATED = 2, 0.05  # serves, or the part of what was due, by which a tag may be behind
+HELD = (WhyNot.PAUSED, WhyNot.QUEUE_PAUSED)
+
+
+class Level(StrEnum):
+    """How a queue is. ``attention`` and ``trouble`` need a person."""
+
+    EMPTY = "empty"
+    IDLE = "idle"
+    HEALTHY = "healthy"
+    ATTENTION = "attention"
+    TROUBLE = "trouble"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How the queue is, in one sentence, with the reasons one by one."""
+
+    level: Level
+    text: str
+    reasons: tuple[str, ...] = ()
+
+
+def verdict(snapshot: Snapshot) -> Verdict:
+    """Whether the queue is healthy, from one snapshot, and why not."""
+    trouble, attention = _trouble(snapshot), _attention(snapshot)
+    if trouble or attention:
+        level = Level.TROUBLE if trouble else Level.ATTENTION
+        first, *reasons = trouble + attention
+        return Verdict(level, first[0].upper() + first[1:], tuple(reasons))
+    if snapshot.backlog or snapshot.inflight:
+        return Verdict(Level.HEALTHY, _working(snapshot))
+    if snapshot.totals.pushed + snapshot.totals.moved_in == 0:
+        return Verdict(Level.EMPTY, "Nothing has been pushed into this queue yet")
+    if snapshot.scheduled:
+        return Verdict(Level.IDLE, f"Nothing waits: {plural(snapshot.scheduled, 'task')} scheduled for later")
+    return Verdict(Level.IDLE, f"Nothing waits: all of {plural(snapshot.totals.pushed, 'task')} were handled")
+
+
+def _working(snapshot: Snapshot) -> str:
+    running = plural(snapshot.inflight, "task is", "tasks are") + " in flight"
+    if not snapshot.backlog:
+        return f"Healthy: {running}, none waits"
+    longest = duration(snapshot.oldest_wait)
+    return f"Healthy: {running}, {snapshot.backlog:,} wait; no tag has waited longer than {longest}"
+
+
+def _trouble(snapshot: Snapshot) -> list[str]:
+    """What stops work."""
+    if snapshot.settings.paused and snapshot.backlog:
+        return [f"the queue is paused while {plural(snapshot.backlog, 'task waits', 'tasks wait')}"]
+    if snapshot.ring.next is None or snapshot.inflight > snapshot.expired:  # nobody can be served, or all are busy
+        return []
+    served = [tag.last_served_at for tag in snapshot.tags if tag.last_served_at is not None]
+    started = max(served, default=min(tag.first_seen_at for tag in snapshot.tags))
+    since = max(tag.eligible_since or tag.first_seen_at for tag in snapshot.tags if tag.why_not is None)
+    quiet = (snapshot.at - max(started, since)).total_seconds()
+    if quiet < QUIET:
+        return []
+    waiting = plural(snapshot.backlog, "task waits", "tasks wait")
+    return [f"nobody has leased a task for {duration(quiet)} while {waiting}"]
+
+
+def _attention(snapshot: Snapshot) -> list[str]:
+    """What holds some tasks up."""
+    found = []
+    slow = [tag for tag in snapshot.tags if (tag.oldest_wait or 0.0) > SLOW_WAIT and tag.why_not not in HELD]
+    if slow:
+        worst = max(slow, key=lambda tag: tag.oldest_wait or 0.0)
+        found.append(
+            f"{plural(len(slow), 'tag has', 'tags have')} waited more than {duration(SLOW_WAIT)}; "
+            f"the oldest is {tag_label(worst.name)}, {duration(worst.oldest_wait)}"
+        )
+    if snapshot.expired:
+        ran_out = "lease has run out and waits" if snapshot.expired == 1 else "leases have run out and wait"
+        found.append(f"{counted(snapshot.expired)} {ran_out} to be taken back by the next lease")
+    paused = [tag for tag in snapshot.tags if tag.why_not is WhyNot.PAUSED]
+    if paused:
+        tasks = sum(tag.backlog for tag in paused)
+        found.append(f"{plural(len(paused), 'tag is', 'tags are')} paused with {plural(tasks, 'task')} waiting")
+    lost = [
+        worker
+        for worker in snapshot.workers
+        if worker.stopped_at is None and (snapshot.at - worker.seen_at).total_seconds() > WORKER_SILENT
+    ]
+    if lost:
+        silent = (snapshot.at - max(worker.seen_at for worker in lost)).total_seconds()
+        found.append(f"{plural(len(lost), 'worker has', 'workers have')} been silent for {duration(silent)} or more")
+    return found
+
+
+def fairness_sentence(snapshot: Snapshot, shares: pd.DataFrame) -> str:
+    """Who is next, and whether every tag got its share."""
+    ready = sum(tag.why_not is None for tag in snapshot.tags)
+    if snapshot.ring.next is None:
+        turn = "Nobody can be served now"
+    else:
+        turn = f"{tag_label(snapshot.ring.next)} is next, one of {plural(ready, 'tag')} that can be served"
+    if shares.empty:
+        return f"{turn}; nothing has been served yet"
+    window = int(shares["served"].sum())
+    behind = shares.iloc[int(shares["difference"].argmin())]
+    if behind["difference"] >= -max(TOLERANCE, TOLERATED * behind["entitled"]):
+        return f"{turn}; in the last {plural(window, 'serve')} every tag got its share, to within {TOLERATED:.0%}"
+    return (
+        f"{turn}; in the last {plural(window, 'serve')} {behind['label']} got {int(behind['served']):,} where "
+        f"{behind['entitled']:,.3g} were due"
+    )
+
+
+def inflight_sentence(snapshot: Snapshot, leases: pd.DataFrame) -> str:
+    """How many are held, how many of them have run out, and which is the oldest of those shown."""
+    if not snapshot.inflight:
+        return "Nothing is in flight"
+    held = plural(snapshot.inflight, "task is", "tasks are") + " in flight"
+    if snapshot.expired:
+        held += f", {counted(snapshot.expired)} of them past their time"
+    if leases.empty:
+        return held
+    oldest = leases.iloc[int(leases["age"].argmax())]
+    return f"{held}; the oldest shown has been held for {duration(oldest['age'])} by {oldest['owner'] or 'somebody'}"
+
+
+def dead_sentence(snapshot: Snapshot) -> str:
+    """How many are dead, and where most of them are."""
+    if not snapshot.dead:
+        return "No dead letters"
+    tags = [tag for tag in snapshot.tags if tag.dead]
+    worst = max(tags, key=lambda tag: tag.dead)
+    letters, label = plural(snapshot.dead, "dead letter"), tag_label(worst.name)
+    if len(tags) == 1:
+        return f"{letters}, of {label}" if snapshot.dead == 1 else f"{letters}, all of {label}"
+    return f"{letters} in {len(tags):,} tags; most are of {label}: {worst.dead:,}"
+
+
+def error_line(error: BaseException) -> str:
+    """An error as one safe line."""
+    return one_line(f"{type(error).__name__}: {error}", 600)

@@ -1,0 +1,104 @@
+"""What a person sees and does in a browser."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from playwright.sync_api import Locator, Page, expect
+
+from queue_core import Queue
+
+SETTLED = '[data-testid="stApp"][data-test-script-state="notRunning"]'
+PAGES = ["", "fairness", "inflight", "dead"]
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running dashboard, and the queue it shows, held by the test's process too."""
+
+    address: str
+    queue: Queue
+    process: subprocess.Popen[bytes]
+
+
+def visit(page: Page, server: Server, path: str) -> None:
+    """Open a page and wait until it is drawn."""
+    page.goto(f"{server.address}/{path}")
+    expect(page.locator('[class*="st-key-sentence"]').first).to_be_visible()
+    settle(page)
+
+
+def settle(page: Page) -> None:
+    page.wait_for_selector(SETTLED)
+    expect(page.locator('[data-testid="stException"]')).to_have_count(0)
+
+
+def sentence(page: Page) -> Locator:
+    return page.locator('[class*="st-key-sentence"]').first
+
+
+def charts(page: Page) -> Locator:
+    return page.locator(".queue-core-chart .main-svg:first-child")
+
+
+def table(page: Page, state: str) -> Locator:
+    """The table that rows are selected in. It is a canvas with a hidden grid for who cannot see it."""
+    return page.locator(f'[class*="st-key-{state}-"]').filter(has=page.locator("canvas")).first
+
+
+def rows(page: Page, state: str) -> list[str]:
+    """The tags in the table, from the top."""
+    body = table(page, state).locator("table[role=grid] tbody tr")
+    expect(body.first).to_be_attached()
+    cells = body.locator('td[aria-colindex="1"]')
+    return cells.all_text_contents()
+
+
+def select(page: Page, state: str, tag: str) -> None:
+    """Select the row of this tag, as with mouse and keyboard."""
+    place = rows(page, state).index(tag)
+    table(page, state).get_by_test_id("stDataFrame").click(position={"x": 90, "y": 52})
+    for _ in range(place):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Shift+Space")
+    selected = table(page, state).locator(f'tr[aria-rowindex="{place + 2}"]')
+    expect(selected).to_have_attribute("aria-selected", "true")
+
+
+def button(page: Page, name: str) -> Locator:
+    return page.get_by_role("button", name=re.compile(rf"{re.escape(name)}$"))
+
+
+STOPPING = """
+import os, signal, sys, time
+from queue_core import open_queue
+
+def clock():  # it is read inside the write lock
+    if armed:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return time.time_ns() // 1000
+
+armed = False
+queue = open_queue(sys.argv[1], clock=clock)
+armed = True
+queue.push("from the stopped writer", tag="stopped")
+"""
+
+
+@contextmanager
+def stopped_writer(server: Server) -> Iterator[None]:
+    """While inside, a process that holds the store's write lock is stopped."""
+    child = subprocess.Popen([sys.executable, "-c", STOPPING, server.queue.url])
+    try:
+        _, status = os.waitpid(child.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        yield
+    finally:
+        child.kill()
+        child.send_signal(signal.SIGCONT)
+        child.wait(30)
