@@ -37,6 +37,8 @@ def check(inventory: Inventory) -> list[Finding]:
         counted[record.tag].add(record.state, 1)
         if record.state is State.PENDING:
             heads[record.tag] = min(heads.get(record.tag, (record.place, record.ready)), (record.place, record.ready))
+        if record.state in (State.SCHEDULED, State.INFLIGHT) and record.order < inventory.meta.moment:
+            say(1, f"{name} is to be moved by time before the queue looks for any such task")
         if record.dedupe_key is not None and record.state in LIVE:
             holding.append((record.tag, record.id))
         if (record.state is State.INFLIGHT) != (record.hold is not None) and record.state in LIVE:
@@ -62,6 +64,8 @@ def check(inventory: Inventory) -> list[Finding]:
             )
         if not tag.eligible == (tag.number in inventory.eligible) == tag.may_be_served():
             say(3, f"tag {tag.name[:100]!r}: the rotation's view of it is not its state")
+        if 0 < tag.timer < inventory.meta.moment:
+            say(3, f"tag {tag.name[:100]!r} has a timer before the queue looks for any")
         if tag.timer != inventory.timers.get(tag.number, 0):
             say(3, f"tag {tag.name[:100]!r} has the timer {tag.timer}, not the one in the index")
     for extra in (inventory.eligible | set(inventory.timers)) - set(tags):

@@ -117,6 +117,7 @@ class Meta(msgspec.Struct, array_like=True):
     max_payload: int = DEFAULT_MAX_PAYLOAD
     trash_check: int = 0  # on the retention clock: when to look whether trash has to go; 0: never
     dead_check: int = 0
+    moment: int = 0  # nothing is due, expired or past its interval before; it may be early, never late
 
     def version(self) -> int:
         self.last_version += 1

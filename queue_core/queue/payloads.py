@@ -1,6 +1,5 @@
 """What a payload may be besides a JSON value, and how tasks are handed in."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 from uuid import UUID
@@ -41,8 +40,7 @@ class Typed:
         return msgspec.convert(value, self._kind)
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True):
     """One task for ``push_many``; the fields are the arguments of ``push``."""
 
     payload: Any

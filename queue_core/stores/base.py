@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+import msgspec
+
 from queue_core.history import Entry
 from queue_core.ledger import Meta, Tag, WorkerRecord
 from queue_core.snapshot import Explanation, Settings, Snapshot
@@ -63,8 +65,7 @@ class Capabilities:
     plans: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NewTask:
+class NewTask(msgspec.Struct, frozen=True):
     """A task to push. ``known`` tells that the caller gave the id, so that it may exist already."""
 
     id: bytes
@@ -76,8 +77,7 @@ class NewTask:
     dedupe_key: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """How a lease is settled. ``delay`` in microseconds; None is the backoff for a nack, at once else."""
 
     outcome: Outcome
@@ -86,8 +86,7 @@ class Ending:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """What a verb by id asks: ``action`` is a name in ``engine.operate.ACTIONS``."""
 
     action: str

@@ -13,7 +13,7 @@ from queue_core.stores.base import PIECE, Ending, Found, NewTask
 from queue_core.stores.engine import moves
 from queue_core.stores.engine import settle as settling
 from queue_core.stores.engine.records import Records
-from queue_core.task import Hold, Outcome, Record, State, Token
+from queue_core.task import LAST_MOMENT, Hold, Outcome, Record, State, Token
 
 EXPIRED_REASON = "lease expired with no attempts left"
 
@@ -131,8 +131,7 @@ def promote(tx: Records) -> bool:
 
     A due task waits from its due time on, an expired one from now on: its attempt ends here.
     """
-    moment = tx.next_moment()
-    if moment is None or moment > tx.now:
+    if tx.now < tx.meta.moment:
         return False
     due = tx.first(State.SCHEDULED, tx.now, PIECE)
     for old in due:
@@ -150,7 +149,11 @@ def promote(tx: Records) -> bool:
         tx.set_timer(number, tag.timer, 0)
         tag.timer = 0
         moves.review(tx, tag)
-    return PIECE in (len(due), len(expired), len(timers))
+    more = PIECE in (len(due), len(expired), len(timers))
+    if not more:
+        moment = tx.next_moment()
+        tx.meta.moment = LAST_MOMENT if moment is None else moment
+    return more
 
 
 def expire(tx: Records, old: Record) -> Record:
@@ -171,8 +174,7 @@ def expire(tx: Records, old: Record) -> Record:
 
 def promising(tx: Records) -> bool:
     """Whether a lease could serve or move anything: an empty poll ends here, without the write lock."""
-    moment = tx.next_moment()
-    if moment is not None and moment <= tx.now:
+    if tx.meta.moment <= tx.now and (moment := tx.next_moment()) is not None and moment <= tx.now:
         return True
     return tx.meta.may_serve(tx.now) and tx.ready(1) is not None
 
@@ -208,6 +210,7 @@ def serve(tx: Records, n: int, ttl: int, owner: str) -> list[Found]:
         if tag.min_interval:
             tag.timer = now + tag.min_interval
             tx.set_timer(number, 0, tag.timer)
+            meta.moment = min(meta.moment, tag.timer)
         if meta.min_interval:
             meta.open_at = now + meta.min_interval
         moves.shift(tx, tag, old, new)

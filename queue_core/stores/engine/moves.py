@@ -7,6 +7,8 @@ from queue_core.ledger import TRASH_RETENTION, Tag
 from queue_core.stores.engine.records import Records
 from queue_core.task import LIVE, Outcome, Record, State
 
+MOVED_BY_TIME = (State.SCHEDULED, State.INFLIGHT)
+
 
 def fits(tx: Records, payload: bytes) -> None:
     """Raises InvalidPayload for one that is over the limit of the queue."""
@@ -30,6 +32,8 @@ def shift(tx: Records, tag: Tag, old: Record | None, new: Record | None) -> None
     if (old is not None and old.dedupe_key is not None) or (new is not None and new.dedupe_key is not None):
         _dedupe(tx, tag, old, new)
     _head(tx, tag, old, new)
+    if new is not None and new.state in MOVED_BY_TIME:
+        tx.meta.moment = min(tx.meta.moment, new.order)
     review(tx, tag)
 
 

@@ -17,7 +17,7 @@ from queue_core.stores.base import Batch, Clock
 from queue_core.stores.engine import deliver
 from queue_core.stores.engine.records import Records
 from queue_core.stores.lmdb.environment import Environment, MapFull
-from queue_core.stores.lmdb.records import LmdbRecords
+from queue_core.stores.lmdb.records import Carried, LmdbRecords
 
 GROUP = 512  # operations in one transaction
 POLL = 0.02  # seconds between two looks for commits of other processes, by one waiting thread
@@ -44,8 +44,7 @@ class _Spoiled(Exception):
     """An operation failed after it had written: the shared transaction cannot be committed."""
 
 
-def _commit(environment: Environment, txn: lmdb.Transaction) -> None:
-    number = txn.id()
+def _commit(environment: Environment, txn: lmdb.Transaction, number: int) -> None:
     try:
         txn.commit()
     except lmdb.Error as error:
@@ -164,7 +163,11 @@ class Committer:
             if any(call.grows for call in batch):
                 environment.make_room(max(call.grows for call in batch))
             try:
-                records = LmdbRecords(txn, batch[0].clock(), environment.names)
+                carried: Carried | None = environment.carried
+                environment.carried = None
+                if carried is not None and carried.txn != txn.id() - 1:
+                    carried = None
+                records = LmdbRecords(txn, batch[0].clock(), environment.names, carried)
                 records.meta.age(records.now)
                 deliver.tidy(records)
                 ends = []
@@ -174,7 +177,9 @@ class Committer:
                 first = records.finish()
             except lmdb.Error as error:
                 raise environment.translate(error) from error
-            _commit(environment, txn)
+            number = txn.id()
+            _commit(environment, txn, number)
+            environment.carried = records.carry(number)
             environment.committed()
         if len(environment.names) > 100_000:
             environment.names.clear()

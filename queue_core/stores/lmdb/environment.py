@@ -110,6 +110,7 @@ class Environment:
         self.committer: Any = None  # set by the first store; here because it is shared like the handle
         self.in_child: list[Callable[[], None]] = []  # called after a fork, in the child
         self.names: dict[str, int] = {}  # committed tag numbers, filled only after a commit
+        self.carried: Any = None  # what the last commit of this process wrote; None while one is under way
         self._open()
 
     def _open(self) -> None:

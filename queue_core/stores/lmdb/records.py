@@ -8,7 +8,7 @@ no range look at what is collected first.
 from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from queue_core import codec, keys
 from queue_core.errors import StoreCorrupt
@@ -18,13 +18,25 @@ from queue_core.stores.engine import moves
 from queue_core.task import Record, State, nonce
 
 BLOCK = 16  # journal entries in one value: below the size at which LMDB gives a value pages of its own
+CARRIED = 1_000  # tags kept from one transaction to the next
 TRIM_EVERY = 256  # journal entries between two looks at its length
+
+
+class Carried(NamedTuple):
+    """What a commit wrote, as objects, for the next transaction if it is the very next of the store.
+
+    So a process that commits alone reads neither the queue's numbers nor the tags that it works on.
+    """
+
+    txn: int
+    meta: Meta
+    tags: dict[int, tuple[Tag, bytes]]
 
 
 class LmdbRecords:
     """``Records`` over a transaction; ``finish`` writes what has changed."""
 
-    def __init__(self, txn: Any, now: int, names: dict[str, int]) -> None:
+    def __init__(self, txn: Any, now: int, names: dict[str, int], carried: Carried | None = None) -> None:
         self.now = now
         self.logged: list[tuple[str | None, Entry]] = []
         self.touched = 0  # grows with every change, so that a failed operation can tell whether it made any
@@ -38,9 +50,12 @@ class LmdbRecords:
         self._ready_on: set[int] = set()
         self._ready_off: set[int] = set()
         self._pending_put = False
-        data = txn.get(keys.META)
-        self._meta_bytes = data or b""
-        self.meta = codec.decode_meta(data) if data is not None else Meta(Counts(), Totals())
+        self._carried = carried.tags if carried is not None else {}
+        if carried is not None:
+            self.meta = carried.meta
+        else:
+            data = txn.get(keys.META)
+            self.meta = codec.decode_meta(data) if data is not None else Meta(Counts(), Totals())
 
     # --- bytes
 
@@ -86,9 +101,14 @@ class LmdbRecords:
             after = codec.encode(tag)
             if after != before:
                 self._writes[keys.tag(number)] = after
+            self._carried[number] = (tag, after)
         self._writes[keys.META] = codec.encode(self.meta)
         self.flush()
         return first
+
+    def carry(self, txn: int) -> Carried:
+        """After ``finish``: what the next transaction may begin with, if ``txn`` is committed."""
+        return Carried(txn, self.meta, self._carried if len(self._carried) <= CARRIED else {})
 
     def range(
         self, prefix: bytes, start: bytes | None = None, *, reverse: bool = False
@@ -114,6 +134,8 @@ class LmdbRecords:
 
     def tag(self, number: int) -> Tag:
         known = self._tags.get(number)
+        if known is None and number in self._carried:
+            known = self._tags[number] = self._carried[number]
         if known is None:
             data = self._get(keys.tag(number))
             if data is None:
@@ -334,6 +356,7 @@ class LmdbRecords:
             self._write(keys.timer(new, number), b"")
 
     def next_moment(self) -> int | None:
+        self.flush()
         moments = []
         for prefix in (keys.TIMER, keys.EXPIRY, keys.DUE):
             if self._cursor.set_range(prefix) and (key := self._cursor.key()).startswith(prefix):
