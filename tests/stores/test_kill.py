@@ -13,7 +13,8 @@ import pytest
 
 from queue_core import LeaseLost, QueueError, open_queue
 
-KILLS = 200
+SOAK = os.environ.get("SOAK", "") not in ("", "0")
+KILLS = 2_000 if SOAK else 200
 VERBS = [
     *("push", "push", "push_many", "lease", "lease", "lease", "ack", "ack", "nack", "release", "beat", "dead"),
     *("redrive", "cancel", "purge", "requeue", "recover"),
@@ -105,8 +106,9 @@ def pushed(counter: Counter[str]) -> int:
     return counter["push"] + counter["push_many"]
 
 
-@pytest.mark.timeout(600)
-def test_200_kills_at_random_moments(tmp_path: Path) -> None:
+@pytest.mark.soak
+@pytest.mark.timeout(0 if SOAK else 600)
+def test_kills_at_random_moments(tmp_path: Path) -> None:
     store, ledger = tmp_path / "queue", tmp_path / "ledger"
     draw = random.Random(20)
     open_queue(store).close()
