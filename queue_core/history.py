@@ -34,7 +34,7 @@ class Kind(StrEnum):
     CONFIGURE = "configure"
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One journal entry as it is stored; its number is its position in the journal.
 
     For a lease, ``serve`` is its serve number, ``since`` the serve since which its tag has been eligible,

@@ -2,6 +2,7 @@
 
 These records change in the transaction of the task that moves, so they are exact at every commit.
 They are mutable on purpose: a transaction loads each once, changes it in place, and writes it once.
+``gc=False``: they hold no cycles, and a snapshot makes three for every tag.
 """
 
 import msgspec
@@ -15,7 +16,7 @@ AGING_LIMIT = 3600 * SECOND  # what retention counts at most between two commits
 DEFAULT_MAX_PAYLOAD = 1 << 20
 
 
-class Totals(msgspec.Struct, array_like=True):
+class Totals(msgspec.Struct, array_like=True, gc=False):
     """Counts of transitions since the beginning, and sums of times in microseconds."""
 
     pushed: int = 0
@@ -43,7 +44,7 @@ class Totals(msgspec.Struct, array_like=True):
     eligible: int = 0  # time spent eligible, up to the last change
 
 
-class Counts(msgspec.Struct, array_like=True):
+class Counts(msgspec.Struct, array_like=True, gc=False):
     """Tasks by state."""
 
     pending: int = 0
@@ -60,7 +61,7 @@ class Counts(msgspec.Struct, array_like=True):
         return self.pending + self.scheduled + self.inflight + self.dead + self.trash
 
 
-class Tag(msgspec.Struct, array_like=True):
+class Tag(msgspec.Struct, array_like=True, gc=False):
     """One tag: its place in the ring, its settings, its counts."""
 
     number: int

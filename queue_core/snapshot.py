@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from queue_core.ledger import Totals
-from queue_core.task import Task
+import msgspec
+
+from queue_core.ledger import Tag, Totals
+from queue_core.task import SECOND, Task, moment
 
 COUNT_LIMIT = 1_000  # due and expired are counted up to here
 AHEAD_LIMIT = 10_000  # what is ahead of a task is counted up to here
@@ -41,35 +43,83 @@ class Settings:
     max_payload: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TagStats:
-    """One tag. ``due`` and ``expired`` are among the first 1,000 of the store.
+def settings_of(tag: Tag) -> Settings:
+    """The settings of a tag."""
+    return Settings(tag.weight, tag.paused, tag.max_inflight, tag.min_interval / SECOND, tag.max_pending)
 
-    ``oldest_wait`` is that of its next task, in seconds; None when nothing waits.
+
+class TagStats(msgspec.Struct, frozen=True, gc=False):
+    """One tag at the snapshot's instant. There may be many: what is not asked for is not computed.
+
+    ``due`` and ``expired`` are among the first 1,000 of the store. ``oldest_wait`` is that of its next task, in
+    seconds; None when nothing waits. ``why_not`` tells what keeps the next lease from it; None: nothing.
     """
 
-    number: int
-    name: str
-    pending: int
-    scheduled: int
-    inflight: int
-    dead: int
-    trash: int
+    _tag: Tag
     due: int
     expired: int
     oldest_wait: float | None
-    settings: Settings
     why_not: WhyNot | None
-    last_served_at: datetime | None
-    last_serve: int | None
-    first_seen_at: datetime
-    eligible_since: datetime | None
-    totals: Totals
+
+    @property
+    def number(self) -> int:
+        """Its position in the ring, from 1."""
+        return self._tag.number
+
+    @property
+    def name(self) -> str:
+        return self._tag.name
+
+    @property
+    def pending(self) -> int:
+        return self._tag.counts.pending
+
+    @property
+    def scheduled(self) -> int:
+        return self._tag.counts.scheduled
+
+    @property
+    def inflight(self) -> int:
+        return self._tag.counts.inflight
+
+    @property
+    def dead(self) -> int:
+        return self._tag.counts.dead
+
+    @property
+    def trash(self) -> int:
+        return self._tag.counts.trash
 
     @property
     def backlog(self) -> int:
         """Pending and due."""
-        return self.pending + self.due
+        return self._tag.counts.pending + self.due
+
+    @property
+    def settings(self) -> Settings:
+        return settings_of(self._tag)
+
+    @property
+    def totals(self) -> Totals:
+        """Transitions since the beginning."""
+        return self._tag.totals
+
+    @property
+    def first_seen_at(self) -> datetime:
+        return moment(self._tag.first_seen)
+
+    @property
+    def last_served_at(self) -> datetime | None:
+        return moment(self._tag.last_served) if self._tag.last_serve else None
+
+    @property
+    def last_serve(self) -> int | None:
+        """The number of its last serve."""
+        return self._tag.last_serve or None
+
+    @property
+    def eligible_since(self) -> datetime | None:
+        return moment(self._tag.eligible_at) if self._tag.eligible else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,12 @@ UNKNOWN = "—"
 # --- JSON -----------------------------------------------------------------------------------------
 
 
+TAG = (
+    "number", "name", "pending", "scheduled", "inflight", "dead", "trash", "due", "expired", "backlog", "oldest_wait",
+    "settings", "why_not", "last_served_at", "last_serve", "first_seen_at", "eligible_since", "totals",
+)  # fmt: skip
+
+
 def dumps(value: Any) -> str:
     """Strict JSON in ASCII on one line: safe on any terminal, exact for any program."""
     return json.dumps(plain(value), allow_nan=False)
@@ -56,9 +62,7 @@ def plain(value: Any) -> Any:
         case list() | tuple():
             return [plain(item) for item in value]
         case TagStats():
-            return {field.name: plain(getattr(value, field.name)) for field in fields(value)} | {
-                "backlog": value.backlog
-            }
+            return {name: plain(getattr(value, name)) for name in TAG}
         case _ if is_dataclass(value):
             return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
         case _:

@@ -95,7 +95,7 @@ class MemoryRecords:
         return tag
 
     def tags(self) -> Iterator[Tag]:
-        return iter(self._tags.values())
+        return (replace(tag, counts=replace(tag.counts), totals=replace(tag.totals)) for tag in self._tags.values())
 
     # --- tasks
 

@@ -59,7 +59,7 @@ def microseconds(value: Any, name: str) -> int:
     return (value - EPOCH) // timedelta(microseconds=1)
 
 
-class Attempt(msgspec.Struct, frozen=True, array_like=True):
+class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One lease of a task that has ended. ``number`` counts all leases of the task, given-back ones too."""
 
     number: int
@@ -79,7 +79,7 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True):
         return moment(self.ended)
 
 
-class Hold(msgspec.Struct, frozen=True, array_like=True):
+class Hold(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The open lease of an in-flight task. After a dead-letter it stays, as the last holder."""
 
     fence: int
@@ -91,7 +91,7 @@ class Hold(msgspec.Struct, frozen=True, array_like=True):
     ttl: int
 
 
-class Record(msgspec.Struct, frozen=True, array_like=True):
+class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A task as it is stored."""
 
     id: bytes

@@ -8,7 +8,7 @@ from queue_core import task as tasks
 from queue_core.errors import Conflict, TaskNotFound
 from queue_core.history import Entry, Kind
 from queue_core.ledger import Tag
-from queue_core.snapshot import Settings
+from queue_core.snapshot import Settings, settings_of
 from queue_core.stores.base import PIECE, Change, Found
 from queue_core.stores.engine import moves, read
 from queue_core.stores.engine.deliver import expire, key_is_free
@@ -175,4 +175,4 @@ def configure(tx: Records, name: str | None, changes: dict[str, int | bool | Non
     moves.review(tx, tag)
     if changes:
         tx.log(Entry(Kind.CONFIGURE, tx.now, tag.number, detail=detail), tag.name)
-    return read.tag_settings(tag)
+    return settings_of(tag)

@@ -1,7 +1,7 @@
 """What can be asked, from one read transaction."""
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -59,18 +59,11 @@ def _parse_after(after: str | None) -> tuple[int, int] | None:
     return order, place
 
 
-def tag_settings(tag: Tag) -> Settings:
-    return Settings(tag.weight, tag.paused, tag.max_inflight, tag.min_interval / SECOND, tag.max_pending)
-
-
 def queue_settings(meta: Meta) -> Settings:
     retention = None if meta.dead_retention is None else meta.dead_retention / SECOND
     return Settings(
         1, meta.paused, meta.max_inflight, meta.min_interval / SECOND, meta.max_pending, retention, meta.max_payload
     )
-
-
-_PLAIN = Settings()
 
 
 def snapshot(tx: Records) -> Snapshot:
@@ -102,22 +95,16 @@ def worker_stats(worker: WorkerRecord) -> WorkerStats:
 
 
 def _tag_stats(
-    tag: Tag, meta: Meta, now: int, due: Iterable[tuple[int, int]], expired: int, expired_in_all: int
+    tag: Tag, meta: Meta, now: int, due: Sequence[tuple[int, int]], expired: int, expired_in_all: int
 ) -> TagStats:
-    counts = tag.counts
-    waiting = [(place, since) for since, place in due]
-    number_due = len(waiting)
-    if tag.head:
-        waiting.append((tag.head, tag.head_ready))
-    plain = tag.weight == 1 and not (tag.paused or tag.max_inflight or tag.min_interval or tag.max_pending)
-    return TagStats(
-        tag.number, tag.name, counts.pending, counts.scheduled, counts.inflight, counts.dead, counts.trash,
-        number_due, expired, max(now - min(waiting)[1], 0) / SECOND if waiting else None,
-        _PLAIN if plain and tag.max_inflight is None and tag.max_pending is None else tag_settings(tag),
-        why_not(tag, meta, now, number_due, expired, expired_in_all),
-        moment(tag.last_served) if tag.last_serve else None, tag.last_serve or None, moment(tag.first_seen),
-        moment(tag.eligible_at) if tag.eligible else None, replace(tag.totals),
-    )  # fmt: skip
+    since = tag.head_ready
+    if due:
+        waiting = [(place, at) for at, place in due]
+        if tag.head:
+            waiting.append((tag.head, tag.head_ready))
+        since = min(waiting)[1]
+    oldest = max(now - since, 0) / SECOND if due or tag.head else None
+    return TagStats(tag, len(due), expired, oldest, why_not(tag, meta, now, len(due), expired, expired_in_all))
 
 
 def why_not(tag: Tag, meta: Meta, now: int, due: int, expired: int, expired_in_all: int) -> WhyNot | None:

@@ -28,7 +28,7 @@ class Records(Protocol):
         """A new tag at the end of the ring."""
 
     def tags(self) -> Iterator[Tag]:
-        """All tags in ring order."""
+        """All tags in ring order, as copies: to read."""
 
     def find(self, id: bytes) -> Record | None: ...
 

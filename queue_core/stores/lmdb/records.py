@@ -216,7 +216,8 @@ class LmdbRecords:
             key, data = self._cursor.item()
             if not key.startswith(keys.tasks(tag, State.PENDING)):
                 break
-            found = self._decode(key, data, State.PENDING)
+            if key not in self._writes:  # else it has left the line, and its removal is among what is collected
+                found = self._decode(key, data, State.PENDING)
             start = key + b"\0"
         self._heads[tag] = (after, found)
         return found

@@ -51,7 +51,7 @@ class LmdbStore(EmbeddedStore):
     def _read(self) -> Iterator[Records]:
         self._check_open()
         with self._environment.reading() as txn:
-            yield LmdbRecords(txn, self._clock(), self._environment.names)
+            yield LmdbRecords(txn, self._clock(), {})  # the names known by now may be newer than this transaction
 
     def mark(self) -> int:
         self._check_open()
