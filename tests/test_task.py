@@ -1,6 +1,7 @@
 """Tokens, backoff, cleaned text, and the pure transitions."""
 
 import json
+import os
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from uuid import UUID, uuid4
@@ -236,3 +237,14 @@ def test_a_lease_has_its_token_and_times() -> None:
     assert lease.token == "000102030405060708090a0b0c0d0e0f.5.0000000000000006"
     assert (lease.fence, lease.owner, lease.attempt, lease.ttl) == (5, "w1", 1, 0.0001)
     assert repr(lease) == "Lease(00010203-0405-0607-0809-0a0b0c0d0e0f, tag='a', owner='w1', fence=5)"
+
+
+def test_nonces_are_random_and_a_forked_child_draws_its_own() -> None:
+    assert len({tasks.nonce() for _ in range(2_000)}) == 2_000
+    assert all(0 <= tasks.nonce() < 1 << 64 for _ in range(100))
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.write(write, tasks.nonce().to_bytes(8))
+        os._exit(0)
+    os.wait()
+    assert int.from_bytes(os.read(read, 8)) not in [tasks.nonce() for _ in range(600)]

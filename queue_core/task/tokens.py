@@ -2,6 +2,7 @@
 
 import os
 import re
+from struct import unpack
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -11,9 +12,17 @@ from queue_core.task.records import Record, State
 _TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{1,16})\.([0-9a-f]{16})")
 
 
+_nonces: list[int] = []  # drawn ahead: a system call for each would be made under the write lock
+os.register_at_fork(after_in_child=_nonces.clear)
+
+
 def nonce() -> int:
     """64 random bits: what makes a token unguessable, and each heartbeat's another."""
-    return int.from_bytes(os.urandom(8))
+    while True:
+        try:
+            return _nonces.pop()
+        except IndexError:
+            _nonces.extend(unpack("512Q", os.urandom(4096)))
 
 
 class Token(NamedTuple):
