@@ -16,7 +16,8 @@ run: export PYTHONUNBUFFERED := 1
 run: $(VENV)/.run-ready ## Start dashboard, worker and demo (PORT=8501, QUEUE_URL=lmdb://…/var/queue)
 	@mkdir -p var
 	@echo "Dashboard: http://127.0.0.1:$$PORT   queue: $$QUEUE_URL   stop: Ctrl-C"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/honcho start || [ $$? -eq 130 ]  # 130: Ctrl-C
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/honcho start || [ $$? -eq 130 ] || \
+		{ echo "It ended by itself; what is above says why. Another port: make run PORT=8600" >&2; exit 1; }  # 130: Ctrl-C
 
 test: $(VENV)/.test-ready ## Run the tests; browser tests need a Chromium (CHROMIUM=path)
 	@for chromium in $$CHROMIUM chromium chromium-browser google-chrome $(VENV)/browsers/*/*/chrome-headless-shell; do \

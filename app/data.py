@@ -284,8 +284,9 @@ def _act(verb: Verb, target: Target, reason: str) -> Result:
     try:
         _with_queue(url(), lambda queue: _do(queue, verb, target, reason))
     except Conflict as error:
-        now = f"now {error.state}, version {error.version}" if error.state else "not possible now"
-        return Result(target, "skipped", f"{now}: {error_line(error)}")
+        changed = str(error).startswith(f"task {target.id} ")  # else it is another task that is in the way
+        now = f"now {error.state}, version {error.version}"
+        return Result(target, "skipped", now if changed else error_line(error))
     except TaskNotFound:
         return Result(target, "skipped", "gone: it was acknowledged or expunged")
     except StoreError as error:

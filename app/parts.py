@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,16 @@ def live(body: Callable[[], None]) -> None:
     st.fragment(guarded(body), run_every=pace())()
 
 
+def frozen(body: Callable[[], None]) -> None:
+    """Run a page's body once; when the store cannot be read, try again every two seconds."""
+    try:
+        body()
+    except QueueError as error:
+        unreadable(error)
+        runs = count()
+        st.fragment(lambda: st.rerun() if next(runs) else None, run_every=pace())()  # the first run is this one
+
+
 def guarded(body: Callable[[], None]) -> Callable[[], None]:
     """The body, or, when the store cannot be read, what is wrong and what to do."""
 
@@ -156,6 +167,7 @@ def number(value: int, capped: bool = False) -> str:
 # --- tables ---------------------------------------------------------------------------------------
 
 Words = Callable[[float], str]
+_TAG = st.column_config.Column("Tag", width=170)  # else it is cut where others have room
 
 
 def ago(seconds: float) -> str:
@@ -193,7 +205,8 @@ def grid(
             "on_select": "rerun", "selection_mode": "multi-row",
             "selection_default": {"selection": {"rows": list(selected), "columns": [], "cells": []}},
         }  # fmt: skip
-    st.dataframe(styled, column_config=dict(columns), hide_index=True, key=key, placeholder="—", **chosen)
+    config = {name: _TAG if name == "label" else title for name, title in columns.items()}
+    st.dataframe(styled, column_config=config, hide_index=True, key=key, placeholder="—", **chosen)
 
 
 def _count(value: Any) -> str:

@@ -6,10 +6,13 @@ tags and marks have the same luminance, so that they stand out (4:1) from a whit
 
 import colorsys
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import accumulate
 from typing import Any
+from unicodedata import east_asian_width
 
 try:
     import plotly.graph_objects as go
@@ -24,7 +27,8 @@ from queue_core.frames import SLOW_WAIT, duration, one_line, share_text
 
 TOP = 12  # tags that get a bar or a row of their own
 RING = 120  # tags that get a dot
-LINE = 0.13  # height of a name beside the ring, of its radius
+LINE = 0.14  # height of a name beside the ring, of its radius
+WIDE, LETTERS = 2.17, 21.6  # from the middle of the ring to the edge; ordinary letters: both of its radius
 HEIGHT, STRIP = 340, 240  # pixels
 GREY, AMBER, RED, ACCENT = "#7d8799", "#b5731b", "#d8474c", "#4b74ee"
 _LUMINANCE = 0.19
@@ -34,7 +38,8 @@ _HUES = 24
 @lru_cache(maxsize=20_000)
 def tag_colour(name: str) -> str:
     """The colour of a tag: a function of its name, so the same on all pages and in every process."""
-    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=2).digest()
+    # the salt is one that sets the largest tags of the demo apart
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=2, salt=b"tag 9").digest()
     hue, chroma = (digest[0] % _HUES) / _HUES, 0.45 + 0.3 * (digest[1] % 3) / 2
     dark, light = 0.0, 1.0
     for _ in range(12):  # luminance grows with lightness: halve until it fits
@@ -55,8 +60,8 @@ def luminance(colour: str) -> float:
 
 
 def plain(text: str) -> str:
-    """Text that Plotly shows as it is, instead of taking parts of it for markup."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Text that Plotly shows as it is, instead of taking parts of it for markup, or in JupyterLab for formulas."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")
 
 
 def _rows(frame: pd.DataFrame) -> list[Any]:
@@ -94,7 +99,7 @@ def _span_ticks(longest: float) -> tuple[list[float], list[str]]:
     ]
     step = next((step for step in steps if longest / step <= 5), steps[-1] * math.ceil(longest / steps[-1] / 5))
     ticks = [step * n for n in range(int(longest / step) + 1)]
-    return ticks, [duration(tick) for tick in ticks]
+    return ticks, [duration(tick).replace(".0 s", " s") for tick in ticks]
 
 
 def _bars(
@@ -117,7 +122,15 @@ def _ticks(places: Sequence[float], labels: Sequence[str], size: int, colour: st
     }  # fmt: skip
 
 
-COUNT_AXIS = {"rangemode": "tozero", "tickformat": ",d", "nticks": 6}
+def _whole(title: str, span: float, most: int = 6) -> dict[str, Any]:
+    """An axis of whole numbers, none of them twice where there are few."""
+    return {"title": title, "tickformat": ",d"} | ({"dtick": 1} if span < most else {"nticks": most})
+
+
+def _counts(title: str, counts: Sequence[float]) -> dict[str, Any]:
+    return {"rangemode": "tozero", **_whole(title, max(counts))}
+
+
 TAG_AXIS = {"type": "category", "autorange": "reversed", "showgrid": False, "ticksuffix": " "}
 
 
@@ -135,7 +148,7 @@ def count_by_tag(tags: pd.DataFrame, column: str = "backlog", unit: str = "tasks
         colours.append(GREY)
     hovers = [f"{label}: {value:,} {unit}" for label, value in zip(labels, values, strict=True)]
     bars = _bars(labels, values, [f"{value:,}" for value in values], colours, hovers)
-    return _figure([bars], {"title": unit, **COUNT_AXIS}, TAG_AXIS)
+    return _figure([bars], _counts(unit, values), TAG_AXIS)
 
 
 def errors(dead: pd.DataFrame, rows: int = 8) -> go.Figure:
@@ -153,7 +166,7 @@ def errors(dead: pd.DataFrame, rows: int = 8) -> go.Figure:
         values.append(int(rest.sum()))
         hovers.append(f"{values[-1]:,} with other errors")
     bars = _bars(labels, values, [f"{value:,}" for value in values], [GREY] * len(values), hovers)
-    return _figure([bars], {"title": "dead letters shown", **COUNT_AXIS}, TAG_AXIS)
+    return _figure([bars], _counts("dead letters shown", values), TAG_AXIS)
 
 
 def oldest_wait_by_tag(tags: pd.DataFrame) -> go.Figure:
@@ -202,8 +215,8 @@ def ring(tags: pd.DataFrame) -> go.Figure:
     }  # fmt: skip
     notes = [_pointer(angle) for angle, cursor in zip(angles, shown["cursor"], strict=True) if cursor]
     notes.append({"x": 0, "y": 0, "showarrow": False, "text": _centre(tags, len(shown))})
-    x = {"visible": False, "automargin": False, "range": [-2, 2]}
-    y = {"visible": False, "automargin": False, "range": [-1.15, 1.15], "scaleanchor": "x"}
+    x = {"visible": False, "automargin": False, "range": [-WIDE, WIDE]}
+    y = {"visible": False, "automargin": False, "range": [-1.22, 1.22], "scaleanchor": "x"}
     margin = {"l": 4, "r": 4, "t": 4, "b": 4}
     return _figure([circle, _dots(shown, angles), _names(shown, angles)], x, y, annotations=notes, margin=margin)
 
@@ -245,7 +258,7 @@ def _names(shown: pd.DataFrame, angles: Sequence[float]) -> dict[str, Any]:
         if all(abs(height - other) >= LINE for other in taken[side]):
             taken[side].append(height)
             chosen.append(place)
-    names = [plain(_short(rows[place].label)) for place in chosen]
+    names = [plain(_fit(rows[place].label, rows[place].next, angles[place])) for place in chosen]
     return {
         "type": "scatter", "mode": "text", "cliponaxis": False, "hoverinfo": "skip",
         "x": [1.08 * math.sin(angles[place]) for place in chosen],
@@ -255,8 +268,18 @@ def _names(shown: pd.DataFrame, angles: Sequence[float]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _short(label: str) -> str:
-    return label if len(label) <= 26 else f"{label[:25]}…"
+def _fit(label: str, next: bool, angle: float) -> str:
+    """The label, or as much of its beginning as there is room for beside the ring."""
+    room = (WIDE - 1.08 * abs(math.sin(angle))) * LETTERS
+    return _short(label, room - 9 if next else room)
+
+
+def _short(label: str, room: float = 26) -> str:
+    """The label, cut where it gets wider than ``room`` ordinary letters."""
+    widths = [2 if east_asian_width(sign) in "WF" else 1.5 if sign.isupper() else 1 for sign in label]
+    if sum(widths) <= room:
+        return label
+    return label[: bisect_right(list(accumulate(widths)), room - 2)] + "…"
 
 
 def _dot_story(row: Any) -> str:
@@ -275,13 +298,13 @@ def _centre(tags: pd.DataFrame, shown: int) -> str:
 def shares(frame: pd.DataFrame) -> go.Figure:
     """Serves got (bar) against serves due (line across it), from the shares frame.
 
-    The tags that were due most, and those furthest from what was due; twelve in all.
+    The six tags that were due most, and of the others the six furthest from what was due.
     """
     if frame.empty:
         return no_data("no data: nothing has been served yet")
-    furthest = frame["difference"].abs().sort_values(ascending=False, kind="stable").index
-    chosen = sorted({*frame.index[: TOP // 2], *furthest[: TOP // 2]})
-    rows = _rows(frame.loc[chosen])
+    most, others = frame.index[: TOP // 2], frame.iloc[TOP // 2 :]
+    furthest = others["difference"].abs().sort_values(ascending=False, kind="stable").index
+    rows = _rows(frame.loc[sorted({*most, *furthest[: TOP // 2]})])
     labels = [row.label for row in rows]
     hovers = [
         f"{row.label}, weight {row.weight}: served {row.served:,} times ({share_text(row.share)}), "
@@ -298,8 +321,9 @@ def shares(frame: pd.DataFrame) -> go.Figure:
         for row in rows
     ]  # fmt: skip
     of = f", {len(rows)} of {len(frame):,} tags" if len(rows) < len(frame) else ""
-    due = _ticks([row.entitled for row in rows], labels, 18, GREY)
-    return _figure([bars, due], {"title": f"serves{of}", **COUNT_AXIS}, TAG_AXIS, annotations=notes)
+    due = _ticks([row.entitled for row in rows], labels, 14, GREY)
+    axis = _counts(f"serves{of}", [max(row.served, row.entitled) for row in rows])
+    return _figure([bars, due], axis, TAG_AXIS, annotations=notes)
 
 
 def serves(frame: pd.DataFrame, last: int = 120) -> go.Figure:
@@ -325,11 +349,11 @@ def serves(frame: pd.DataFrame, last: int = 120) -> go.Figure:
     }  # fmt: skip
     by_tag = {"type": "category", "categoryorder": "array", "categoryarray": list(names.values()), "ticksuffix": " "}
     by_place = {"title": "place in the ring", "tickformat": ",d", "nticks": 6}
-    axis = {"title": "serve number", "tickformat": ",d", "nticks": 8, "showgrid": False}
+    axis = {**_whole("serve number", len(rows), 8), "showgrid": False}
     return _figure([marks], axis, {**(by_tag if few else by_place), "autorange": "reversed"}, height=STRIP)
 
 
-def lease_ages(leases: pd.DataFrame, rows: int = 20) -> go.Figure:
+def lease_ages(leases: pd.DataFrame, rows: int = TOP) -> go.Figure:
     """The oldest leases, each from its begin to its end on a line where 0 is now, with its last heartbeat as a tick.
 
     Grey is good, red has run out.

@@ -87,6 +87,20 @@ def test_text_of_tasks_is_no_markup(queue: Queue) -> None:
     assert "a &amp; b" in texts(drawn(queue)["backlog"])
 
 
+def test_text_of_tasks_is_no_formula(queue: Queue) -> None:
+    fill(queue, ["$x^2$", "$5"])
+    for name, figure in drawn(queue).items():
+        assert "$" not in texts(figure), name
+    assert "&#36;x^2&#36;" in texts(drawn(queue)["backlog"])
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 6, 1_000])
+def test_a_whole_number_is_on_an_axis_once(queue: Queue, number: int) -> None:
+    queue.push_many([("x", "a")] * number)
+    axis = figures.count_by_tag(frames.tags_frame(queue.snapshot())).layout.xaxis
+    assert (axis.dtick, axis.nticks) == ((1, None) if number < 6 else (None, 6))
+
+
 def test_tags_are_categories(queue: Queue) -> None:
     fill(queue, ["001", "1e5", "2024-01-01", "nan"])
     for name in ("backlog", "oldest wait", "shares", "serves"):
@@ -153,6 +167,15 @@ def test_a_large_ring_keeps_those_that_matter(queue: Queue) -> None:
         assert len(heights) > 5
         assert min(high - low for low, high in pairwise(heights)) > figures.LINE
     assert "120 of 1,000 tags shown" in figure.layout.annotations[-1].text
+
+
+@pytest.mark.parametrize(("letter", "most"), [("x", 23), ("W", 16), ("漢", 12)])
+def test_names_beside_the_ring_have_room(queue: Queue, letter: str, most: int) -> None:
+    queue.push_many([("x", letter * 38 + f"{n:02}") for n in range(20)])
+    names = drawn(queue)["ring"].data[2]
+    beside = [name for name, x in zip(names.text, names.x, strict=True) if abs(x) > 1]
+    assert len(beside) == 6
+    assert max(map(len, beside)) == most
 
 
 def test_the_strip_is_in_the_order_of_serves(queue: Queue) -> None:

@@ -273,6 +273,9 @@ def test_a_tag_that_waits_and_is_not_served_is_behind(queue: Queue, clock: Any) 
     assert shares.loc["b", "served"] == 0
     assert shares.loc["b", "entitled"] == 5.0
     assert frames.fairness_sentence(queue.snapshot(), shares).endswith("in the last 10 serves b got 0 where 5 were due")
+    behind = frames.lagging(shares)
+    assert behind is not None
+    assert behind["label"] == "b"
 
 
 def test_a_tag_that_ran_empty_got_what_it_was_due(queue: Queue) -> None:
@@ -357,6 +360,19 @@ def test_verdict_counts_leases_that_ran_out(queue: Queue, clock: Any) -> None:
     assert frames.verdict(queue.snapshot()).text == "1 lease has run out and waits to be taken back by the next lease"
 
 
+def test_verdict_tells_of_dead_letters(queue: Queue) -> None:
+    queue.push_many([("x", "acme"), ("y", "acme")])
+    queue.dead_letter(queue.lease(), "why")
+    verdict = frames.verdict(queue.snapshot())
+    assert (verdict.level, verdict.reasons) == (Level.HEALTHY, ("1 dead letter, of acme",))
+    queue.ack(queue.lease())
+    dead = ("1 dead letter, of acme",)
+    assert frames.verdict(queue.snapshot()) == frames.Verdict(Level.IDLE, "Nothing waits", dead)
+    queue.push("z", tag="acme")
+    queue.configure(paused=True)
+    assert frames.verdict(queue.snapshot()).reasons == dead
+
+
 def test_sentences(queue: Queue, clock: Any) -> None:
     snapshot = queue.snapshot()
     leases, shares = frames.leases_frame([], snapshot.at), frames.shares_frame(snapshot, [])
@@ -379,6 +395,7 @@ def test_sentences(queue: Queue, clock: Any) -> None:
     assert frames.fairness_sentence(snapshot, shares) == (
         "a is next, one of 2 tags that can be served; in the last 4 serves every tag got its share, to within 5%"
     )
+    assert frames.lagging(shares) is None
 
 
 def test_a_starved_tag_is_named(queue: Queue) -> None:

@@ -35,4 +35,4 @@ def body() -> None:
     triage.detail(triage.choose(State.DEAD, shown, COLUMNS, {"age": parts.ago}, (Verb.REDRIVE,)))
 
 
-parts.guarded(body)()
+parts.frozen(body)

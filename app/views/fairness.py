@@ -1,5 +1,6 @@
 """Is it fair? The ring, who is next and why others are skipped, and what was served against what was due."""
 
+import pandas as pd
 import streamlit as st
 
 from app import data, parts
@@ -9,6 +10,7 @@ from queue_core.frames import (
     Level,
     Verdict,
     fairness_sentence,
+    lagging,
     ring_frame,
     serves_frame,
     shares_frame,
@@ -26,8 +28,8 @@ def body() -> None:
     rotation = data.rotation()
     snapshot = rotation.snapshot
     shares = shares_frame(snapshot, rotation.journal, WINDOW)
-    level = Level.EMPTY if not snapshot.tags else Level.IDLE if snapshot.ring.next is None else Level.HEALTHY
-    parts.answer(Verdict(level, fairness_sentence(snapshot, shares), following(snapshot)), snapshot.at)
+    told = Verdict(level(snapshot, shares), fairness_sentence(snapshot, shares), following(snapshot))
+    parts.answer(told, snapshot.at)
     if not snapshot.tags:
         parts.how_to_begin()
         return
@@ -43,6 +45,14 @@ def body() -> None:
         st.markdown(f"**The last {min(STRIP, len(served)):,} serves**, newest on the right")
         chart(figures.serves(served, STRIP), "serves", "Which tag each of the last serves went to")
     table(snapshot)
+
+
+def level(snapshot: Snapshot, shares: pd.DataFrame) -> Level:
+    if not snapshot.tags:
+        return Level.EMPTY
+    if lagging(shares) is not None:
+        return Level.ATTENTION
+    return Level.IDLE if snapshot.ring.next is None else Level.HEALTHY
 
 
 def following(snapshot: Snapshot) -> tuple[str, ...]:

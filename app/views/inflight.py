@@ -1,8 +1,10 @@
 """What is being worked on? Every lease with its age, its silence and its time to expiry."""
 
+import shlex
+
 import streamlit as st
 
-from app import parts, triage
+from app import data, parts, triage
 from app.chart import chart
 from app.data import Verb
 from queue_core import State, figures
@@ -23,7 +25,7 @@ def body() -> None:
     triage.news(State.INFLIGHT, shown)
     if not snapshot.inflight:
         st.text("Leases appear here as soon as a worker takes a task. Start one:")
-        st.code("queue-core work queue_core.census:measure", language="bash")
+        st.code(f"queue-core work queue_core.census:measure --url {shlex.quote(data.url())}", language="bash")
         return
     with st.container(border=True):
         st.markdown("**Leases**, the oldest on top; red has run out and waits to be taken back")
@@ -33,4 +35,4 @@ def body() -> None:
     triage.detail(triage.choose(State.INFLIGHT, shown, COLUMNS, spans, verbs, alarming="expired"))
 
 
-parts.guarded(body)()
+parts.frozen(body)

@@ -45,7 +45,9 @@ class Session:
     def open(self, *, create: bool = False, **options: Any) -> Queue:
         """The queue that was named. Only with ``create`` may a store come into being."""
         url = self.named()
-        if not create and not url.startswith("memory:"):
+        if url.startswith("memory:"):
+            say(f"{safe(url)} begins empty and ends with this command: a path, as in --url ./queue, would last.")
+        elif not create:
             options["create"] = False
         with step():
             return open_queue(url, **options)

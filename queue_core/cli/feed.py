@@ -254,10 +254,10 @@ def _give_up(session: Session, feed: Feed, number: int, name: str) -> NoReturn:
         session.data(feed.account())
     rest = ""
     if os.path.isfile(name):
-        rest = f" Mend it, and go on with: tail -n +{number} {shlex.quote(name)} | queue-core push - …"
+        rest = f" Mend it, and go on with: tail -n +{number} {shlex.quote(name)} | queue-core push - [OPTIONS]."
     say(
         f"Stopped at line {number:,}: {feed.told()} from the lines before it, nothing from it on.{safe(rest)} "
-        "--skip-bad leaves bad lines out."
+        "To leave bad lines out: --skip-bad."
     )
     raise click.exceptions.Exit(PARTLY)
 

@@ -20,6 +20,7 @@ from queue_core.frames.words import (
     error_line,
     fairness_sentence,
     inflight_sentence,
+    lagging,
     verdict,
 )
 
@@ -34,6 +35,7 @@ __all__ = [
     "error_preview",
     "fairness_sentence",
     "inflight_sentence",
+    "lagging",
     "leases_frame",
     "one_line",
     "payload_preview",

@@ -41,16 +41,19 @@ class Verdict:
 def verdict(snapshot: Snapshot) -> Verdict:
     """Whether the queue is healthy, from one snapshot, and why not."""
     trouble, attention = _trouble(snapshot), _attention(snapshot)
+    dead = (dead_sentence(snapshot),) if snapshot.dead else ()
     if trouble or attention:
         level = Level.TROUBLE if trouble else Level.ATTENTION
         first, *reasons = trouble + attention
-        return Verdict(level, first[0].upper() + first[1:], tuple(reasons))
+        return Verdict(level, first[0].upper() + first[1:], (*reasons, *dead))
     if snapshot.backlog or snapshot.inflight:
-        return Verdict(Level.HEALTHY, _working(snapshot))
+        return Verdict(Level.HEALTHY, _working(snapshot), dead)
     if snapshot.totals.pushed + snapshot.totals.moved_in == 0:
         return Verdict(Level.EMPTY, "Nothing has been pushed into this queue yet")
     if snapshot.scheduled:
-        return Verdict(Level.IDLE, f"Nothing waits: {plural(snapshot.scheduled, 'task')} scheduled for later")
+        return Verdict(Level.IDLE, f"Nothing waits: {plural(snapshot.scheduled, 'task')} scheduled for later", dead)
+    if snapshot.dead:
+        return Verdict(Level.IDLE, "Nothing waits", dead)
     return Verdict(Level.IDLE, f"Nothing waits: all of {plural(snapshot.totals.pushed, 'task')} were handled")
 
 
@@ -115,14 +118,22 @@ def fairness_sentence(snapshot: Snapshot, shares: pd.DataFrame) -> str:
         turn = f"{tag_label(snapshot.ring.next)} is next, one of {plural(ready, 'tag')} that can be served"
     if shares.empty:
         return f"{turn}; nothing has been served yet"
-    window = int(shares["served"].sum())
-    behind = shares.iloc[int(shares["difference"].argmin())]
-    if behind["difference"] >= -max(TOLERANCE, TOLERATED * behind["entitled"]):
-        return f"{turn}; in the last {plural(window, 'serve')} every tag got its share, to within {TOLERATED:.0%}"
+    window = plural(int(shares["served"].sum()), "serve")
+    behind = lagging(shares)
+    if behind is None:
+        return f"{turn}; in the last {window} every tag got its share, to within {TOLERATED:.0%}"
     return (
-        f"{turn}; in the last {plural(window, 'serve')} {behind['label']} got {int(behind['served']):,} where "
+        f"{turn}; in the last {window} {behind['label']} got {int(behind['served']):,} where "
         f"{behind['entitled']:,.3g} were due"
     )
+
+
+def lagging(shares: pd.DataFrame) -> pd.Series | None:
+    """The tag that is furthest behind its share, as its row of the shares frame; None while that is tolerable."""
+    if shares.empty:
+        return None
+    behind = shares.iloc[int(shares["difference"].argmin())]
+    return behind if behind["difference"] < -max(TOLERANCE, TOLERATED * behind["entitled"]) else None
 
 
 def inflight_sentence(snapshot: Snapshot, leases: pd.DataFrame) -> str:

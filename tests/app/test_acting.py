@@ -232,7 +232,7 @@ def test_a_held_key_is_told(queue: Queue) -> None:
     queue.push("y", tag="acme", dedupe_key="k")
     (result,) = data.act(Verb.REDRIVE, [Target(dead.id, queue.get(dead.id).version, "acme")])
     assert result.outcome == "skipped"
-    assert "k" in result.detail
+    assert result.detail.startswith("Conflict: dedupe key 'k' of tag 'acme' is held by task ")
 
 
 def test_the_detail_has_the_full_error_and_the_payload(queue: Queue) -> None:

@@ -65,8 +65,13 @@ def test_a_page_without_data_says_what_to_do(queue: Queue, name: str) -> None:
         "dead": "No dead letters",
     }
     assert expected[name] in words(app)
-    if name in ("overview", "fairness"):
-        assert [code.value for code in app.code] == [f"queue-core demo --url {queue.url}"]
+    hints = {
+        "overview": [f"queue-core demo --url {queue.url}"],
+        "fairness": [f"queue-core demo --url {queue.url}"],
+        "inflight": [f"queue-core work queue_core.census:measure --url {queue.url}"],
+        "dead": [],
+    }
+    assert [code.value for code in app.code] == hints[name]
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -57,6 +57,7 @@ def test_a_refresh_keeps_the_selection_by_id(page: Page, server: Server) -> None
     select(page, "dead", "chosen")
     expect(button(page, "Redrive 1 task")).to_be_enabled()
     later = kill(server, "later")
+    expect(page.get_by_text("1 newer, 0 gone")).to_be_visible()
     button(page, "Refresh").click()
     expect(page.get_by_text("Nothing has changed since")).to_be_visible()
     settle(page)

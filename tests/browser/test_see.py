@@ -2,6 +2,7 @@
 
 import os
 import re
+from pathlib import Path
 
 import pytest
 from looking import PAGES, Server, button, charts, rows, select, sentence, settle, stopped_writer, visit
@@ -142,3 +143,15 @@ def test_9_a_page_needs_no_write_lock(page: Page, server: Server, filled: Queue)
         page.get_by_role("dialog").get_by_role("button", name=re.compile("Redrive 1 task$")).click()
         expect(page.get_by_text("0 of 1 task redriven; 1 failed")).to_be_visible()
     assert filled.counts().dead == dead
+
+
+def test_a_store_that_comes_back_is_shown_by_itself(page: Page, server: Server, filled: Queue) -> None:
+    visit(page, server, "dead")
+    here = Path(server.queue.url.removeprefix("lmdb://"))
+    here.rename(here.with_name("away"))
+    try:
+        button(page, "Refresh").click()
+        expect(sentence(page)).to_have_text("There is no queue here yet")
+    finally:
+        here.with_name("away").rename(here)
+    expect(sentence(page)).to_have_text(re.compile(r"dead letters"))

@@ -109,3 +109,9 @@ def test_a_full_queue_ends_a_push_and_tells_how_far_it_came(queue: Queue) -> Non
     assert "max_pending is 3" in result.stderr
     assert "2 tasks pushed; nothing was pushed from line 3 on." in result.stderr
     assert queue.counts().pending == 2
+
+
+def test_a_queue_in_memory_is_told_not_to_last() -> None:
+    result = run("push", "-", "--url", "memory://", stdin="1\n")
+    assert "memory:// begins empty and ends with this command" in result.stderr
+    assert "1 task pushed." in result.stderr
