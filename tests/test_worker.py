@@ -632,6 +632,7 @@ def test_a_worker_reports_again_while_it_runs(queue: Queue, monkeypatch: pytest.
         ({"max_runtime": float("nan")}, "max_runtime is nan"),
         ({"grace": -1}, "grace is -1"),
         ({"owner": 3}, "owner is 3"),
+        ({"owner": "🙂" * 51}, "it is text of at most 200 bytes"),
         ({"processes": 2}, "no other process can open"),
     ],
 )

@@ -1,6 +1,5 @@
 """Arguments, checked outside any transaction; what cannot be meant is refused with its value and the rule."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -45,9 +44,9 @@ def as_whole(value: Any, name: str, least: int, most: int) -> int:
 def as_span(value: Any, name: str, least: int = 0) -> int:
     """Seconds or a timedelta as microseconds, at least ``least``."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds != seconds:
         raise InvalidArgument(f"{name} is {value!r:.100}: it is a number of seconds")
-    span = round(min(seconds, LONGEST + 1) * SECOND)
+    span = round(max(min(seconds, LONGEST + 1), -1) * SECOND)
     if not least <= span <= LONGEST * SECOND:
         raise InvalidArgument(
             f"{name} is {value!r:.100} seconds: it is {'above' if least else 'at least'} 0 and at most {LONGEST:,}"

@@ -16,7 +16,7 @@ from uuid import UUID
 from uuid_utils import uuid7
 
 from queue_core import codec
-from queue_core.errors import InvalidArgument
+from queue_core.errors import InvalidArgument, LeaseLost, StoreError
 from queue_core.history import Event
 from queue_core.ledger import Counts, WorkerRecord
 from queue_core.queue.arguments import (
@@ -198,7 +198,10 @@ class Queue:
         if not isinstance(lease.payload, Undecodable):
             return lease
         ending = Ending(Outcome.DEAD_LETTERED, reason=f"payload does not decode: {lease.payload.error}")
-        self._do(lambda: self._store.settle([as_token(lease)], ending))
+        try:
+            self._do(lambda: self._store.settle([as_token(lease)], ending))
+        except (LeaseLost, StoreError) as error:  # of this one only: the others of the call are the caller's
+            log.warning("task %s, whose payload does not decode, could not be dead-lettered: %s", lease.id, error)
         return None
 
     def heartbeat(self, lease: Held, *, ttl: float | None = None) -> Lease:
@@ -333,11 +336,12 @@ class Queue:
     def view(self) -> Iterator[View]:
         """A context in which all reads come from one read transaction. Close it before anything is drawn."""
         with self._store.view() as reader:
-            self._viewing.depth = getattr(self._viewing, "depth", 0) + 1
+            views = self._viewing.__dict__.setdefault("views", [])  # of this thread; another may end a generator
+            views.append(reader)
             try:
                 yield View(reader, self._task)
             finally:
-                self._viewing.depth -= 1
+                views.remove(reader)
 
     def get(self, id: str | UUID) -> Task:
         """The task of this id. Raises TaskNotFound."""
@@ -393,7 +397,7 @@ class Queue:
     # --- between the verbs and the store
 
     def _do(self, verb: Callable[[], Done[T]]) -> T:
-        if getattr(self._viewing, "depth", 0):
+        if getattr(self._viewing, "views", ()):
             raise InvalidArgument("a verb that writes was called inside view(): leave the view first")
         done = verb()
         if self._on_event is not None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
-from queue_core.errors import StoreFull
+from queue_core.errors import StoreBusy, StoreFull
 from queue_core.ledger import Meta, WorkerRecord
 from queue_core.snapshot import Explanation, Settings, Snapshot
 from queue_core.stores.base import Batch, Change, Done, Ending, Found, Inventory, Logged, NewTask
@@ -84,7 +84,12 @@ class EmbeddedStore(ABC):
                     return Done([], [])
         batches: list[Batch] = []
         while True:
-            done = self._write(lambda tx, settle=tuple(settle): deliver.lease(tx, n, ttl, owner, settle))  # type: ignore[misc]
+            try:
+                done = self._write(lambda tx, settle=tuple(settle): deliver.lease(tx, n, ttl, owner, settle))  # type: ignore[misc]
+            except (StoreBusy, StoreFull):
+                if not batches:
+                    raise
+                return Done([], batches)  # what was settled and moved before stands, and nothing has been leased
             batches += done.batches
             if done.result is not None:
                 return Done(done.result, batches)

@@ -37,8 +37,8 @@ class Terms:
             if value < 0 or (value == 0 and name != "grace"):
                 raise InvalidArgument(f"{name} is {value!r:.100} seconds: it must be above 0")
         owner: Any = self.owner
-        if owner is not None and (not isinstance(owner, str) or len(owner) > OWNER_LIMIT):
-            raise InvalidArgument(f"owner is {owner!r:.100}: it is text of at most {OWNER_LIMIT} characters")
+        if owner is not None and (not isinstance(owner, str) or len(owner.encode("utf-8", "replace")) > OWNER_LIMIT):
+            raise InvalidArgument(f"owner is {owner!r:.100}: it is text of at most {OWNER_LIMIT} bytes as UTF-8")
         if self.heartbeat_interval is not None and self.heartbeat_interval > self.ttl / 3:
             raise InvalidArgument(
                 f"heartbeat_interval is {self.heartbeat_interval} s and ttl {self.ttl} s: the interval must be at most "

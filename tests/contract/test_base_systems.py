@@ -341,6 +341,23 @@ def test_an_undecodable_payload_is_set_aside_with_its_bytes(opened: Open) -> Non
     assert shown.payload.data == b'{"url":1,"wrong":true}'
 
 
+def test_an_undecodable_payload_that_is_taken_back_meanwhile_costs_no_other_lease(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, typed = opened(), opened(payload_type=Page)
+    bad = plain.push({"url": 1, "wrong": True})
+    plain.push_many([{"url": "0"}, {"url": "1"}])
+    settle = typed._store.settle
+
+    def late(*given: Any) -> Any:
+        plain.requeue(bad.id)
+        return settle(*given)
+
+    monkeypatch.setattr(typed._store, "settle", late)
+    assert [lease.payload.url for lease in typed.lease_many(3)] == ["0", "1"]
+    assert plain.get(bad.id).state == "pending"
+
+
 def test_a_private_memory_queue_is_its_own() -> None:
     with open_queue("memory://") as one, open_queue("memory://") as two:
         one.push(1)

@@ -8,7 +8,8 @@ from uuid import uuid4
 import pytest
 from drive import Open, lease
 
-from queue_core import InvalidArgument, Lease, LeaseLost, Outcome, Queue, State
+from queue_core import InvalidArgument, Item, Lease, LeaseLost, Outcome, Queue, State, StoreBusy
+from queue_core.stores.base import PIECE
 
 
 def settlings(queue: Queue) -> list[Callable[[Lease | str], object]]:
@@ -391,3 +392,27 @@ def test_a_naive_datetime_is_refused_and_zones_are_one_instant(queue: Queue, clo
     india = timezone(timedelta(hours=5, minutes=30))
     assert queue.requeue_inflight(older_than=clock.at(-0.000001).astimezone(india)) == 0
     assert queue.requeue_inflight(older_than=clock.at().astimezone(india)) == 1
+
+
+def test_an_acknowledgement_stands_when_the_store_is_busy_after_it(
+    queue: Queue, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More is due than one commit moves, and the second one fails: what was settled is told, and nothing leased."""
+    queue.push("done")
+    held = lease(queue)
+    queue.push_many([Item(n, delay=1) for n in range(PIECE)])
+    clock.advance(2)
+    write, writes = queue._store._write, iter([True, False])  # type: ignore[attr-defined]
+
+    def busy(operation: Any) -> Any:
+        if not next(writes):
+            raise StoreBusy("busy")
+        return write(operation)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(queue._store, "_write", busy)
+        assert queue.lease(ack=held) is None
+    with pytest.raises(LeaseLost):
+        queue.ack(held)
+    assert queue.counts().pending == PIECE
+    assert lease(queue).payload == 0

@@ -337,6 +337,8 @@ def test_max_pending_of_the_queue(queue: Queue) -> None:
         ({"delay": "5"}, "delay is '5'"),
         ({"delay": True}, "delay is True"),
         ({"delay": 10**12}, "at most 3,153,600,000"),
+        ({"delay": 10**400}, "at most 3,153,600,000"),
+        ({"delay": -(10**400)}, "it is at least 0"),
         ({"max_attempts": 0}, "max_attempts is 0: it is a whole number from 1 to 1,000,000"),
         ({"max_attempts": 1.5}, "max_attempts is 1.5"),
         ({"id": "x"}, "id 'x' is not a UUID"),

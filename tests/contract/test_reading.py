@@ -362,6 +362,18 @@ def test_a_view_does_not_see_what_is_committed_meanwhile(opened: Open) -> None:
     assert queue.counts().pending == 2
 
 
+@pytest.mark.needs("multi_process")
+def test_a_view_does_not_know_a_tag_that_came_later(queue: Queue) -> None:
+    fill(queue, a=1)
+    with queue.view() as view:
+        thread = threading.Thread(target=lambda: fill(queue, b=1))
+        thread.start()
+        thread.join(10)
+        assert view.tasks("pending", tag="b").total == 0
+        assert view.journal(tag="b") == []
+    assert queue.tasks("pending", tag="b").total == 1
+
+
 def test_writing_inside_a_view_is_refused(queue: Queue) -> None:
     for verb in (lambda: queue.push("x"), queue.lease, queue.requeue_inflight, lambda: queue.configure(paused=True)):
         with queue.view(), pytest.raises(InvalidArgument, match=r"called inside view\(\): leave the view first"):

@@ -26,6 +26,7 @@ from queue_core import (
     QueueError,
     StoreBusy,
     StoreCorrupt,
+    StoreError,
     StoreFull,
     StoreGone,
     StoreVersion,
@@ -116,6 +117,15 @@ def test_opening_what_is_not_there_without_create(tmp_path: Path) -> None:
     with pytest.raises(StoreGone, match="there is no store at"):
         open_queue(tmp_path / "none", create=False)
     assert not (tmp_path / "none").exists()
+
+
+def test_a_path_that_cannot_be_a_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InvalidArgument, match="is a file: a queue is a directory"):
+        open_queue(tmp_path / "file")
+    with pytest.raises(StoreError, match="cannot be made"):
+        open_queue("/proc/queue")
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_a_file_that_is_not_lmdb_is_corrupt(tmp_path: Path) -> None:

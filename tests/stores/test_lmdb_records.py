@@ -22,7 +22,7 @@ def damage(store: Path, key: bytes, data: bytes) -> None:
 @pytest.mark.parametrize("data", [b"", b"\x01", b"\x09garbage", b"\x01\xff\x00\xc1", b"\x01" + b"\x00" * 300])
 def test_a_pending_record_that_does_not_decode_is_set_aside_with_its_bytes(tmp_path: Path, data: bytes) -> None:
     with open_queue(tmp_path) as queue:
-        bad = queue.push("bad", tag="a")
+        bad = queue.push("bad", tag="a", dedupe_key="k")
         for number in range(5):
             queue.push(number, tag="a")
     damage(tmp_path, keys.task(1, State.PENDING, bad.place), data)
@@ -34,6 +34,7 @@ def test_a_pending_record_that_does_not_decode_is_set_aside_with_its_bytes(tmp_p
         assert dead.payload.data == data
         assert dead.reason is not None
         assert "does not decode" in dead.reason
+        assert queue.push("good", tag="a", dedupe_key="k").payload == "good"
         assert queue.check() == []
         queue.purge(dead.id)
         queue.expunge(dead.id)
@@ -113,7 +114,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     calls: Counter[str] = Counter()
     begin = environment.Environment._begin
     with monkeypatch.context() as patch:
-        patch.setattr(environment.Environment, "_begin", lambda self, write: Counted(begin(self, write), calls))
+        patch.setattr(environment.Environment, "_begin", lambda *given: Counted(begin(*given), calls))
         yield calls
 
 

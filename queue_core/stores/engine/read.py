@@ -176,7 +176,10 @@ def _in_words(ahead: int, exact: bool, turns: int | None, serves: int | None, bl
         return f"pending: {first}; its tag is not served: {blocked}"
     if turns is None or serves is None:
         return f"pending: {first}"
-    return f"pending: {first}; its tag's turn number {turns:,} from now serves it, after {serves:,} serves of all tags"
+    before = (
+        "nothing is served before it" if not serves else f"{serves:,} serve{'s' * (serves > 1)} of all tags before it"
+    )
+    return f"pending: {first}; its tag's turn number {turns:,} from now serves it, {before}"
 
 
 def _why_not_pending(record: Record, now: int) -> str:

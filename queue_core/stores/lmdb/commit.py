@@ -26,7 +26,7 @@ POLL = 0.02  # seconds between two looks for commits of other processes, by one 
 class Call:
     """One operation on its way."""
 
-    __slots__ = ("batch", "clock", "error", "grows", "leads", "operation", "result", "turn")
+    __slots__ = ("batch", "clock", "done", "error", "grows", "led", "operation", "result", "turn")
 
     def __init__(self, operation: Callable[[Records], Any], clock: Clock, grows: int) -> None:
         self.operation = operation
@@ -35,7 +35,8 @@ class Call:
         self.result: Any = None
         self.error: BaseException | None = None
         self.batch = Batch(0, ())
-        self.leads = False
+        self.done = False  # committed, or refused by itself
+        self.led: list[Call] = []  # those whose commit it leads, its own among them
         self.turn = threading.Lock()
         self.turn.acquire()
 
@@ -65,7 +66,7 @@ class Committer:
         """At the start, and in a forked child, where the other threads are gone."""
         self._mutex = threading.Lock()
         self._waiting: list[Call] = []
-        self._under_way = False
+        self._leader: Call | None = None  # of the commit under way
         self._changed = threading.Condition(threading.Lock())
         self._sleepers = 0
         self._polling = False
@@ -73,20 +74,24 @@ class Committer:
     def run(self, call: Call) -> None:
         """Returns when the call is committed; raises its error, or StoreBusy when it was withdrawn."""
         until = time.monotonic() + self._environment.busy_timeout
-        with self._mutex:
-            self._waiting.append(call)
-            leads = not self._under_way
-            self._under_way = True
-        if not leads:
-            try:
+        try:
+            with self._mutex:
+                self._waiting.append(call)
+                if self._leader is None:
+                    self._leader = call
+            if self._leader is not call:
                 self._wait_turn(call)
-            except BaseException:
-                if self._withdraw(call) and call.leads:
-                    self._hand_over()
-                raise
-            leads = call.leads
-        if leads:
-            self._lead(call, until)
+            if self._leader is call:
+                self._lead(call, until)
+        finally:
+            if not call.done or self._leader is call:
+                try:
+                    self._step_down(call)
+                except BaseException:  # an interrupt: nobody may wait for a leader that has gone
+                    self._step_down(call)
+                    raise
+        if call.led:
+            self._wake()
         if call.error is not None:
             raise call.error
 
@@ -105,49 +110,47 @@ class Committer:
             return False
 
     def _lead(self, call: Call, until: float) -> None:
-        batch: list[Call] = []
         try:
             self._environment.lock.acquire(max(until - time.monotonic(), 0.001))
-            try:
-                with self._mutex:
-                    batch, self._waiting = self._waiting[:GROUP], self._waiting[GROUP:]
-                self._commit(batch)
-            finally:
-                self._environment.lock.release()
-        except BaseException as error:
-            self._withdraw(call)
-            for other in batch:
-                if other.error is None and other is not call:
-                    other.error = OutcomeUnknown(f"the thread that led the commit was stopped by {error!r}")
-            raise
+            with self._mutex:
+                call.led, self._waiting = self._waiting[:GROUP], self._waiting[GROUP:]
+            self._commit(call.led)
         finally:
-            self._hand_over()
-            for other in batch:
-                if other is not call:
-                    other.turn.release()
-        self._wake()
+            self._environment.lock.release()
 
-    def _hand_over(self) -> None:
+    def _step_down(self, call: Call) -> None:
+        """Leave the line, hand over the lead, and let those go whose commit it led. Twice does no harm."""
         with self._mutex:
-            if not self._waiting:
-                self._under_way = False
-                return
-            heir = self._waiting[0]
-            heir.leads = True
-        heir.turn.release()
+            if call in self._waiting:
+                self._waiting.remove(call)
+            if self._leader is call:
+                self._leader = self._waiting[0] if self._waiting else None
+                if self._leader is not None:
+                    self._leader.turn.release()
+        for other in call.led:
+            if not other.done:
+                other.error = OutcomeUnknown(
+                    "the thread that led the commit was interrupted: look the task up before trying again"
+                )
+            if other is not call and other.turn.locked():
+                other.turn.release()
 
     def _commit(self, batch: list[Call]) -> None:
         if len(batch) > 1:
             try:
                 return self._grow_and_try(batch)
-            except (_Spoiled, QueueError):
+            except OutcomeUnknown as error:  # it may stand: to run it again might do it twice
+                for call in batch:
+                    call.error, call.done = OutcomeUnknown(str(error)), True
+            except Exception:  # noqa: BLE001 - whose it is will show
                 for call in batch:
                     call.error = None
         for call in batch:
-            try:
-                self._grow_and_try([call])
-            except Exception as error:  # noqa: BLE001 - each caller gets its own, whatever it is
-                call.error = error
+            if not call.done:
+                try:
+                    self._grow_and_try([call])
+                except Exception as error:  # noqa: BLE001 - each caller gets its own, whatever it is
+                    call.error, call.done = error, True
 
     def _grow_and_try(self, batch: list[Call]) -> None:
         while True:
@@ -180,12 +183,12 @@ class Committer:
             number = txn.id()
             _commit(environment, txn, number)
             environment.carried = records.carry(number)
-            environment.committed()
         if len(environment.names) > 100_000:
             environment.names.clear()
         environment.names.update(records.new_names)
         for call, start, end in zip(batch, [0, *ends], ends, strict=False):
-            call.batch = Batch(first + start, records.logged[start:end])
+            call.batch, call.done = Batch(first + start, records.logged[start:end]), True
+        environment.committed()
 
     def _operate(self, call: Call, records: LmdbRecords, shared: bool) -> None:
         touched = records.touched

@@ -7,8 +7,8 @@ handle is of no use after a fork, and its write lock has no time limit. All of t
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import lmdb
@@ -20,6 +20,7 @@ DEFAULT_MAP = 1 << 40  # address space, not disk
 READERS = 1_024
 HEADROOM_SHARE, HEADROOM_LEAST, HEADROOM_MOST = 8, 32 * 4096, 64 << 20
 RESERVE = 256 << 10  # bytes of the file, allocated beyond the pages in use
+FORK_PATIENCE = 0.1  # seconds
 READER_CHECK_COMMITS, READER_CHECK_SECONDS = 64, 5.0
 # LMDB reports a write that the disk took only in part as an input/output error.
 FULL = ("No space left", "File too large", "quota exceeded", "Input/output error")
@@ -34,59 +35,72 @@ _registry_lock = threading.RLock()
 
 
 class Gate:
-    """Lets transactions in, and shuts them out while the map changes or the process forks."""
+    """Lets transactions in, and shuts them out while the map changes or the process forks.
+
+    Who enters shows a ticket and gives it back when leaving, from whatever thread: a generator may be ended by
+    another thread than began it. Leaving without having entered does nothing, so that an interrupt does no harm.
+    """
 
     def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """At the start, and in a forked child, where nobody is inside."""
         self._changed = threading.Condition(threading.Lock())
-        self._inside = 0
-        self._shut = False
-        self._mine = threading.local()
+        self._inside: dict[object, int] = {}  # ticket -> thread
+        self._shut_by: int | None = None
 
-    def enter(self) -> None:
-        depth = getattr(self._mine, "depth", 0)
+    def enter(self, ticket: object) -> None:
+        me = threading.get_ident()
         with self._changed:
-            while self._shut and not depth:  # a thread that is inside already is waited for: let it through
+            # A thread that is inside already is waited for: let it through.
+            while self._shut_by is not None and me not in self._inside.values():
                 self._changed.wait()
-            self._inside += 1
-        self._mine.depth = depth + 1
+            self._inside[ticket] = me
 
-    def leave(self) -> None:
-        self._mine.depth -= 1
+    def leave(self, ticket: object) -> None:
         with self._changed:
-            self._inside -= 1
-            if self._shut:
+            self._inside.pop(ticket, None)
+            if self._shut_by is not None:
                 self._changed.notify_all()
 
     def inside(self) -> bool:
         """Whether this thread is."""
-        return getattr(self._mine, "depth", 0) > 0
+        with self._changed:
+            return threading.get_ident() in self._inside.values()
 
     @contextmanager
     def shut(self, timeout: float) -> Iterator[None]:
         """Wait until no other thread is inside, and keep them out meanwhile. Raises StoreBusy."""
-        self.close(timeout)
         try:
+            self.close(timeout)
             yield
         finally:
             self.open()
 
     def close(self, timeout: float) -> None:
-        mine = getattr(self._mine, "depth", 0)
+        me = threading.get_ident()
         with self._changed:
-            if not self._changed.wait_for(lambda: not self._shut, timeout):
+            if not self._changed.wait_for(lambda: self._shut_by is None, timeout):
                 raise StoreBusy("the store's map is being changed by another thread that does not end")
-            self._shut = True
-            if not self._changed.wait_for(lambda: self._inside <= mine, timeout):
-                self._shut = False
-                self._changed.notify_all()
+            self._shut_by, empty = me, False
+            try:
+                empty = self._changed.wait_for(lambda: all(one == me for one in self._inside.values()), timeout)
+            finally:
+                if not empty:
+                    self._shut_by = None
+                    self._changed.notify_all()
+            if not empty:
                 raise StoreBusy(
                     "a view() of this process has stayed open and the store has to grow: leave views quickly"
                 )
 
     def open(self) -> None:
+        """Let them in again, if it was this thread that shut them out."""
         with self._changed:
-            self._shut = False
-            self._changed.notify_all()
+            if self._shut_by == threading.get_ident():
+                self._shut_by = None
+                self._changed.notify_all()
 
 
 class MapFull(StoreFull):
@@ -110,13 +124,13 @@ class Environment:
         self.committer: Any = None  # set by the first store; here because it is shared like the handle
         self.in_child: list[Callable[[], None]] = []  # called after a fork, in the child
         self.names: dict[str, int] = {}  # committed tag numbers, filled only after a commit
+        self.gate = Gate()
         self.carried: Any = None  # what the last commit of this process wrote; None while one is under way
         self._open()
 
     def _open(self) -> None:
         """Open the files. Only this part is done again after a fork."""
         self.pid = os.getpid()
-        self.gate = Gate()
         size = self.map_size
         while True:
             try:
@@ -162,6 +176,7 @@ class Environment:
         """After a fork the parent's handle is of no use here: close the copy, open another."""
         self.lmdb.close()
         self.lock.forget()
+        self.gate.renew()
         self._open()
         for renew in self.in_child:
             renew()
@@ -171,50 +186,53 @@ class Environment:
     @contextmanager
     def reading(self) -> Iterator[lmdb.Transaction]:
         """A read transaction; short, and never open while anything is drawn."""
-        txn = self._begin(write=False)
-        try:
-            yield txn
-        except lmdb.Error as error:
-            raise self.translate(error) from error
-        finally:
-            txn.abort()
-            self.gate.leave()
+        with self._transaction(write=False) as txn:
+            try:
+                yield txn
+            except lmdb.Error as error:
+                raise self.translate(error) from error
+
+    def writing(self) -> AbstractContextManager[lmdb.Transaction]:
+        """A write transaction, by the holder of the write lock; the caller commits, else it is aborted."""
+        return self._transaction(write=True)
 
     @contextmanager
-    def writing(self) -> Iterator[lmdb.Transaction]:
-        """A write transaction, by the holder of the write lock; the caller commits, else it is aborted."""
-        txn = self._begin(write=True)
+    def _transaction(self, write: bool) -> Iterator[lmdb.Transaction]:
+        ticket = object()
+        txn: lmdb.Transaction | None = None
         try:
+            txn = self._begin(ticket, write)
             yield txn
         finally:
-            txn.abort()  # does nothing after a commit
-            self.gate.leave()
+            try:
+                if txn is not None:
+                    txn.abort()  # does nothing after a commit
+            finally:
+                self.gate.leave(ticket)
 
-    def _begin(self, write: bool) -> lmdb.Transaction:
+    def _begin(self, ticket: object, write: bool) -> lmdb.Transaction:
         """A transaction, inside the gate."""
         cleared = False
         while True:
-            self._enter()
+            self._enter(ticket)
             try:
                 return self.lmdb.begin(write=write)
             except lmdb.MapResizedError:
-                self.gate.leave()
+                self.gate.leave(ticket)
                 self._adopt()
             except lmdb.ReadersFullError:
-                self.gate.leave()
                 if cleared or not self.lmdb.reader_check():
                     raise StoreBusy(
                         f"all {READERS} reader slots of {self.path} are taken: close idle readers"
                     ) from None
                 cleared = True
-            except BaseException as error:
-                self.gate.leave()
-                raise self.translate(error) if isinstance(error, lmdb.Error) else error from error
+            except lmdb.Error as error:
+                raise self.translate(error) from error
 
-    def _enter(self) -> None:
-        self.gate.enter()
+    def _enter(self, ticket: object) -> None:
+        """Into the gate; the caller leaves it, in any case."""
+        self.gate.enter(ticket)
         if self.closed:
-            self.gate.leave()
             raise StoreGone(f"lmdb://{self.path} was closed: open the queue again")
         try:
             status = os.stat(self._file)
@@ -222,7 +240,6 @@ class Environment:
         except FileNotFoundError:
             same = False
         if not same:
-            self.gate.leave()
             raise StoreGone(f"{self.path} was removed or replaced since it was opened: open the queue again")
 
     def _adopt(self) -> None:
@@ -281,12 +298,13 @@ class Environment:
             return
 
     def last_txnid(self) -> int:
-        self._enter()
+        ticket = object()
         try:
+            self._enter(ticket)
             number: int = self.lmdb.info()["last_txnid"]
             return number
         finally:
-            self.gate.leave()
+            self.gate.leave(ticket)
 
     def committed(self) -> None:
         """Clear the slots of dead readers now and then: each pins the pages that it was reading."""
@@ -319,7 +337,12 @@ def acquire(path: str, create: bool, options: dict[str, Any]) -> Environment:
     """The process's handle on a directory, opened if it is the first. Give it back with ``release``."""
     real = os.path.realpath(path)
     if create:
-        os.makedirs(real, exist_ok=True)
+        try:
+            os.makedirs(real, exist_ok=True)
+        except FileExistsError:
+            raise InvalidArgument(f"{real} is a file: a queue is a directory, name another path") from None
+        except OSError as error:
+            raise StoreError(f"{real} cannot be made ({error.strerror}): name a path that can be written") from None
     elif not os.path.exists(os.path.join(real, "data.mdb")):
         raise StoreGone(f"there is no store at {real}: push a task to make one, or check the path")
     with _registry_lock:
@@ -352,17 +375,29 @@ def _is_gone(environment: Environment) -> bool:
 
 
 def _before_fork() -> None:
+    """Wait until no thread is in a transaction; one may be in two stores, so none is kept shut for long."""
     _registry_lock.acquire()
-    for environment in _registry.values():
-        environment.lock.hold_still()
-        environment.gate.close(3600)
+    while True:
+        still: list[Environment] = []
+        try:
+            for environment in _registry.values():
+                environment.lock.hold_still()
+                still.append(environment)
+                environment.gate.close(FORK_PATIENCE)
+            return
+        except StoreBusy:
+            _let_go(still)
 
 
 def _after_in_parent() -> None:
-    for environment in _registry.values():
+    _let_go(_registry.values())
+    _registry_lock.release()
+
+
+def _let_go(environments: Iterable[Environment]) -> None:
+    for environment in environments:
         environment.gate.open()
         environment.lock.go_on()
-    _registry_lock.release()
 
 
 def _after_in_child() -> None:

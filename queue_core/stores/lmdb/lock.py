@@ -6,12 +6,13 @@ helper thread wait in the kernel, so that it can give up. Record locks belong to
 it, one thread at a time asks.
 """
 
+import errno
 import fcntl
 import os
 import threading
 import time
 
-from queue_core.errors import StoreBusy
+from queue_core.errors import StoreBusy, StoreGone
 
 BRIEFLY, PAUSE = 0.01, 0.0002  # seconds; shorter pauses cost more than they win: measured
 
@@ -26,20 +27,26 @@ class WriteLock:
         self._waiting = False  # a helper thread waits in the kernel
         self._granted = False  # it has got the lock for the caller that waits for it
         self._wanted = False  # a caller waits for it still
+        self._held = False
         self._closed = False
 
     def acquire(self, timeout: float) -> None:
-        """Raises StoreBusy when another process has kept the lock for ``timeout`` seconds."""
+        """Raises StoreBusy when another process has kept the lock for ``timeout`` seconds, StoreGone when closed.
+
+        The caller releases it in any case: an interrupt may come when it has been taken, before this returns.
+        """
         if self._try(min(timeout, BRIEFLY)):
             return
         with self._changed:
-            if not self._waiting:
-                self._waiting = True
-                threading.Thread(target=self._wait_in_kernel, name="queue_core-lock", daemon=True).start()
-            self._wanted = True
-            granted = self._changed.wait_for(lambda: self._granted, timeout)
-            self._wanted = self._granted = False
-            if not granted:
+            try:
+                self._wanted = True
+                if not self._waiting:
+                    threading.Thread(target=self._wait_in_kernel, name="queue_core-lock", daemon=True).start()
+                    self._waiting = True
+                self._changed.wait_for(lambda: self._granted, timeout)
+            finally:
+                self._held, self._wanted, self._granted = self._granted, False, False
+            if not self._held:
                 raise StoreBusy(
                     f"another process has held the write lock of {os.path.dirname(self._path)} for "
                     f"{round(timeout, 2):g} s: the operation was withdrawn; look for a stopped process "
@@ -53,8 +60,11 @@ class WriteLock:
             with self._changed:
                 if self._waiting:  # the lock would be the helper's too, who gives it back
                     return False
+                if self._closed:
+                    raise StoreGone(f"lmdb://{os.path.dirname(self._path)} was closed: open the queue again")
                 try:
                     fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    self._held = True
                     return True
                 except OSError:
                     now = time.monotonic()
@@ -64,19 +74,35 @@ class WriteLock:
             time.sleep(PAUSE)
 
     def _wait_in_kernel(self) -> None:
-        fcntl.lockf(self._file, fcntl.LOCK_EX)
+        while True:
+            try:
+                fcntl.lockf(self._file, fcntl.LOCK_EX)
+                break
+            except OSError as error:
+                # To the kernel a process is one waiter: two of them, at work on two stores in threads, look deadlocked.
+                if error.errno != errno.EDEADLK:
+                    raise
+                time.sleep(PAUSE)
         with self._changed:
             self._waiting = False
             if self._wanted:
                 self._granted = True
                 self._changed.notify()
-            elif self._closed:
-                os.close(self._file)
             else:
-                fcntl.lockf(self._file, fcntl.LOCK_UN)
+                self._give_back()
+
+    def _give_back(self) -> None:
+        fcntl.lockf(self._file, fcntl.LOCK_UN)
+        self._held = False
+        if self._closed:
+            os.close(self._file)
+            self._file = -1
 
     def release(self) -> None:
-        fcntl.lockf(self._file, fcntl.LOCK_UN)
+        """By its holder, or by who could not get it; closes the file when that was put off."""
+        with self._changed:
+            if not self._waiting and self._file >= 0:
+                self._give_back()
 
     def hold_still(self) -> None:
         """Before a fork: no thread is inside."""
@@ -92,5 +118,5 @@ class WriteLock:
     def close(self) -> None:
         with self._changed:
             self._closed = True
-            if not self._waiting:  # else the helper closes the file when the kernel answers
-                os.close(self._file)
+            if not (self._waiting or self._held):  # else the helper closes the file, or who holds the lock
+                self._give_back()

@@ -239,6 +239,9 @@ class LmdbRecords:
         version = self.meta.version()
         new = Record(id, tag.number, place, State.DEAD, version, data, self.now, self.now, 0, reason=reason,
                      entry=version, entered=self.now, aged=self.meta.aged)  # fmt: skip
+        for entry, holder in list(self.range(keys.DEDUPE)):  # its dedupe key is among what does not decode
+            if holder == id:
+                self._write(entry, None)
         self._write(key, None)
         if index is not None:
             self._write(index, None)
