@@ -4,13 +4,14 @@ import json
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from waiting import until
 
 from queue_core import Queue, QueueFull, census, open_queue
 from queue_core.census import STDLIB, Measure, Producer, Source, measured
@@ -27,13 +28,6 @@ FILES = {
     "small/bytes.py": b"name = '\xff'\n",
     "small/print.py": b"print 'old'\n",
 }
-
-
-def until(condition: Callable[[], object], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        time.sleep(0.01)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import worker_handlers
+from waiting import until
 
 from queue_core import InvalidArgument, Lease, LeaseLost, OutcomeUnknown, Queue, StoreBusy, StoreFull, StoreGone
 from queue_core import open_queue as open_any
@@ -31,13 +32,6 @@ def queue() -> Iterator[Queue]:
 def soon_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """Idle before the first backoff, of half a second at least, is over."""
     monkeypatch.setattr("queue_core.worker.crew.IDLE", 0.1)
-
-
-def until(condition: Callable[[], object], seconds: float = 10) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.005)
 
 
 @contextmanager

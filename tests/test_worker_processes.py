@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from waiting import until
 
 from queue_core import InvalidArgument, Queue, QueueError, open_queue
 from queue_core.worker import Summary, Worker
@@ -42,13 +42,6 @@ def log(tmp_path: Path) -> Path:
     path = tmp_path / "log"
     path.touch()
     return path
-
-
-def until(condition: Callable[[], object], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def notes(log: Path, word: str) -> list[tuple[int, int]]:

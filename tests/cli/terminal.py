@@ -4,7 +4,6 @@ import fcntl
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,13 +15,6 @@ from queue_core.cli import cli
 NOBODY = "00000000-0000-0000-0000-000000000000"
 NASTY = "\x1b[31mred\u202e\ud800\n"  # text that no terminal should get
 ESCAPED = "\\x1b[31mred\\u202e\\ud800\\n"
-
-
-def until(condition: Callable[[], object], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        time.sleep(0.01)
 
 
 def run(*args: str, code: int = 0, stdin: str | bytes | None = None) -> Result:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import click
 import pytest
-from terminal import NOBODY, ended, insist, kill_off, program, run, take_terminal, until
+from terminal import NOBODY, ended, insist, kill_off, program, run, take_terminal
+from waiting import until
 
 from queue_core import Queue
 from queue_core.cli import base, cli

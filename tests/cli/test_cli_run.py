@@ -7,7 +7,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from terminal import ended, program, run, until
+from terminal import ended, program, run
+from waiting import until
 
 from queue_core import Queue
 

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,16 +17,10 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from waiting import until
 
 from queue_core import OutcomeUnknown, Queue, QueueError, StoreBusy, StoreGone, open_queue
 from queue_core.stores.lmdb.commit import Committer
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 20) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "the condition did not come true"
-        time.sleep(0.001)
 
 
 @contextmanager
@@ -146,7 +139,7 @@ def test_an_interrupt_at_any_point_of_a_commit_harms_nobody_else(tmp_path: Path,
             acquire(timeout)
             if not threads:  # it is the thread to be interrupted that leads
                 threads.extend(outcome(lambda: queue.push("follower").payload, results) for _ in range(followers))
-                wait_for(lambda: len(environment.committer._waiting) == 1 + followers)
+                until(lambda: len(environment.committer._waiting) == 1 + followers)
 
         while True:
             point += 1
@@ -178,7 +171,7 @@ def test_an_interrupt_while_waiting_for_another_process_does_not_keep_the_lock(t
             ask("take")
 
             def interrupt() -> None:
-                wait_for(lambda: lock._wanted)
+                until(lambda: lock._wanted)
                 os.kill(os.getpid(), signal.SIGINT)
 
             thread = threading.Thread(target=interrupt)
@@ -187,7 +180,7 @@ def test_an_interrupt_while_waiting_for_another_process_does_not_keep_the_lock(t
                 queue.push(2)
             thread.join()
             ask("give")
-            wait_for(lambda: third(str(tmp_path / "write.lock")) == "free")
+            until(lambda: third(str(tmp_path / "write.lock")) == "free")
         queue.push(3)
         assert queue.check() == []
 
@@ -196,7 +189,7 @@ def test_a_follower_that_gives_up_as_it_is_made_the_leader_hands_on_the_lead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def too_late(self: Committer, call: Any) -> None:
-        wait_for(lambda: self._leader is call)
+        until(lambda: self._leader is call)
         assert self._withdraw(call)
         raise StoreBusy("no commit within the time limit")
 
@@ -207,7 +200,7 @@ def test_a_follower_that_gives_up_as_it_is_made_the_leader_hands_on_the_lead(
         with monkeypatch.context() as patch:
             patch.setattr(Committer, "_wait_turn", too_late)
             thread = outcome(lambda: queue.push(1), results)
-            wait_for(lambda: environment.committer._waiting)
+            until(lambda: environment.committer._waiting)
             (environment.committer._leader,) = environment.committer._waiting
             thread.join()
         assert [type(result) for result in results] == [StoreBusy]
@@ -257,7 +250,7 @@ def test_closing_under_a_leader_is_store_gone_to_it_and_to_its_followers(tmp_pat
     environment.lock.acquire = slowly
     results: list[object] = []
     threads = [outcome(lambda: queue.push(1), results) for _ in range(3)]
-    wait_for(lambda: len(environment.committer._waiting) == 3 and environment.lock._held)
+    until(lambda: len(environment.committer._waiting) == 3 and environment.lock._held)
     queue.close()
     with pytest.raises(StoreGone, match="was closed"):
         queue.push(2)
@@ -330,7 +323,7 @@ def test_a_fork_waits_for_a_thread_that_is_in_two_stores(tmp_path: Path) -> None
         def move() -> None:
             with b.view():
                 inside.set()
-                wait_for(lambda: internals(a).gate._shut_by)  # the fork has begun, and shut it first
+                until(lambda: internals(a).gate._shut_by)  # the fork has begun, and shut it first
                 a.push(1)
 
         thread = threading.Thread(target=move)
