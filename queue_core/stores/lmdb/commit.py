@@ -20,7 +20,8 @@ from queue_core.stores.lmdb.environment import Environment, MapFull
 from queue_core.stores.lmdb.records import Carried, LmdbRecords
 
 GROUP = 512  # operations in one transaction
-POLL = 0.02  # seconds between two looks for commits of other processes, by one waiting thread
+POLL = 0.03  # seconds between two looks for commits of other processes, by one waiting thread
+LOOK_EVERY = 10  # polls between two looks for a removed directory
 
 
 class Call:
@@ -214,7 +215,12 @@ class Committer:
         with self._changed:
             self._sleepers += 1
             try:
-                while self._environment.last_txnid() == mark and (left := until - time.monotonic()) > 0:
+                polls = 0
+                while (
+                    self._environment.last_txnid(look=polls % LOOK_EVERY == 0) == mark
+                    and (left := until - time.monotonic()) > 0
+                ):
+                    polls += 1
                     if self._polling:
                         self._changed.wait(left)
                         continue

@@ -229,11 +229,13 @@ class Environment:
             except lmdb.Error as error:
                 raise self.translate(error) from error
 
-    def _enter(self, ticket: object) -> None:
+    def _enter(self, ticket: object, look: bool = True) -> None:
         """Into the gate; the caller leaves it, in any case."""
         self.gate.enter(ticket)
         if self.closed:
             raise StoreGone(f"lmdb://{self.path} was closed: open the queue again")
+        if not look:
+            return
         try:
             status = os.stat(self._file)
             same = (status.st_dev, status.st_ino) == self._identity
@@ -297,10 +299,11 @@ class Environment:
             self._allocated = target
             return
 
-    def last_txnid(self) -> int:
+    def last_txnid(self, *, look: bool = True) -> int:
+        """The number of the last commit of any process; ``look``: whether the directory is still there, too."""
         ticket = object()
         try:
-            self._enter(ticket)
+            self._enter(ticket, look)
             number: int = self.lmdb.info()["last_txnid"]
             return number
         finally:
