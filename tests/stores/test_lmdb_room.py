@@ -141,21 +141,23 @@ def test_a_full_store_takes_failures_and_lets_the_dead_be_purged(tmp_path: Path)
         assert queue.check() == []
 
 
-def test_a_full_disk_is_store_full_and_leaves_what_was_accepted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("limit", "size"), [(600_000, 3_000), (524_288, 3_000), (450_000, 500), (800_000, 9_000)])
+def test_a_full_disk_is_store_full_and_leaves_what_was_accepted(tmp_path: Path, limit: int, size: int) -> None:
     code = """
         import resource, signal, sys
         from queue_core import StoreFull, open_queue
         queue = open_queue(sys.argv[1])
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))
+        limit, size = int(sys.argv[2]), int(sys.argv[3])
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         accepted = 0
         try:
             while True:
-                queue.push("x" * 3000)
+                queue.push("x" * size, tag="abc"[accepted % 3])
                 accepted += 1
         except StoreFull as error:
             assert "no room" in str(error), error
-        assert queue.counts().pending == accepted > 20, accepted
+        assert queue.counts().pending == accepted > 10, accepted
         assert queue.check() == []
         done = 0
         while (lease := queue.lease()) is not None:
@@ -166,7 +168,7 @@ def test_a_full_disk_is_store_full_and_leaves_what_was_accepted(tmp_path: Path) 
         assert queue.check() == []
         print("ready")
     """
-    with process(code, tmp_path) as child:
+    with process(code, tmp_path, limit, size) as child:
         assert child.wait(30) == 0
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
 

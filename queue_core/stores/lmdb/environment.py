@@ -269,35 +269,40 @@ class Environment:
         """
         end = (self.lmdb.info()["last_pgno"] + 1) * self.page_size
         limit = self.max_size - max(min(self.max_size // HEADROOM_SHARE, HEADROOM_MOST), HEADROOM_LEAST)
-        if end > limit:
-            stat = self.lmdb.stat()
-            used = (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * self.page_size
-            if used > limit:
-                raise StoreFull(
-                    f"{self.path} uses {used:,} of {self.max_size:,} bytes and keeps the rest for draining it: "
-                    "work off tasks, expunge trash, or open it with a larger max_size"
-                )
-        wanted = end + RESERVE + 3 * size
-        if wanted > self._allocated:
-            self._allocate(wanted)
-
-    def _allocate(self, wanted: int) -> None:
-        for step in (max(RESERVE, min(wanted // 8, 64 << 20)), 0):
-            target = min(wanted + step, max(self.map_size, wanted))
-            file = os.open(self._file, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                os.posix_fallocate(file, 0, target)
-            except OSError as error:
-                if step:
-                    continue
-                raise StoreFull(
-                    f"{self.path}: the disk has no room for {wanted:,} bytes and what draining them needs ({error}): "
-                    "nothing was changed; work off tasks or free space"
-                ) from None
-            finally:
-                os.close(file)
-            self._allocated = target
+        if end > limit and (used := self._used()) > limit:
+            raise StoreFull(
+                f"{self.path} uses {used:,} of {self.max_size:,} bytes and keeps the rest for draining it: "
+                "work off tasks, expunge trash, or open it with a larger max_size"
+            )
+        reserve = RESERVE + 3 * size
+        if end + reserve <= self._allocated or self._allocate(end + reserve):
             return
+        if self._allocated - self._used() < reserve:  # what was freed inside the file counts as well
+            raise StoreFull(
+                f"{self.path}: the disk has no room for {size:,} bytes and the {RESERVE:,} that draining the store may "
+                "need: nothing was changed; work off tasks or free space"
+            )
+
+    def _used(self) -> int:
+        """Bytes of the pages that hold something."""
+        stat = self.lmdb.stat()
+        return (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * self.page_size
+
+    def _allocate(self, wanted: int) -> bool:
+        """Have the disk promise the first ``wanted`` bytes of the file, better some more; whether it did."""
+        file = os.open(self._file, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            for step in (max(RESERVE, min(wanted // 8, 64 << 20)), 0):
+                target = min(wanted + step, max(self.map_size, wanted))
+                try:
+                    os.posix_fallocate(file, 0, target)
+                except OSError:  # refused: less may do, and the caller says what follows
+                    continue
+                self._allocated = target
+                return True
+            return False
+        finally:
+            os.close(file)
 
     def last_txnid(self, *, look: bool = True) -> int:
         """The number of the last commit of any process; ``look``: whether the directory is still there, too."""
