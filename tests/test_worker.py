@@ -521,12 +521,22 @@ def test_stops_when_idle_and_does_not_wait_for_what_cannot_be_leased(queue: Queu
     assert drain(queue, lambda job: None, concurrency=3) == Summary(done=1)
 
 
-def test_is_not_idle_while_a_handler_runs(queue: Queue) -> None:
+def test_is_not_idle_while_a_handler_runs(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     queue.push(1)
+    empty_handed: list[float] = []
+    real = queue.lease
+
+    def lease(**given: Any) -> Lease | None:
+        found = real(**given)
+        if found is None:
+            empty_handed.append(time.monotonic())
+        return found
+
+    monkeypatch.setattr(queue, "lease", lease)
 
     def handler(job: Job) -> None:
         if job.payload == 1:
-            time.sleep(0.4)  # longer than it takes the other runner to find nothing
+            until(lambda: len(empty_handed) >= 4)  # the other runner has found nothing, again and again
             queue.push(2)
 
     assert drain(queue, handler, concurrency=2) == Summary(done=2)
