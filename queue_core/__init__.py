@@ -20,13 +20,16 @@ from queue_core.errors import (
     StoreVersion,
     TaskNotFound,
 )
+from queue_core.histogram import Times
 from queue_core.history import Event, Kind
 from queue_core.queue import Item, Queue, Serializer, Undecodable, View, open_queue
-from queue_core.snapshot import Explanation, Finding, Page, Settings, Snapshot, TagStats, WhyNot
+from queue_core.series import Bucket, Series
+from queue_core.snapshot import Explanation, Finding, Page, Settings, Snapshot, Storage, TagStats, WhyNot
 from queue_core.task import Attempt, Lease, Outcome, State, Task
 
 __all__ = [
     "Attempt",
+    "Bucket",
     "Conflict",
     "Event",
     "Explanation",
@@ -48,9 +51,11 @@ __all__ = [
     "QueueError",
     "QueueFull",
     "Serializer",
+    "Series",
     "Settings",
     "Snapshot",
     "State",
+    "Storage",
     "StoreBusy",
     "StoreCorrupt",
     "StoreError",
@@ -60,6 +65,7 @@ __all__ = [
     "TagStats",
     "Task",
     "TaskNotFound",
+    "Times",
     "Undecodable",
     "View",
     "WhyNot",

@@ -242,6 +242,8 @@ class AsyncQueue:
     counts = _verb(Queue.counts)
     explain = _verb(Queue.explain)
     journal = _verb(Queue.journal)
+    series = _verb(Queue.series)
+    storage = _verb(Queue.storage)
     check = _verb(Queue.check)
 
     async def close(self) -> None:

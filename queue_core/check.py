@@ -4,10 +4,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 
 from queue_core import fairness
+from queue_core.histogram import merged
 from queue_core.history import JOURNAL_LIMIT, Kind
-from queue_core.ledger import Counts, Tag, Totals
+from queue_core.ledger import Counts, Tag, Totals, samples
+from queue_core.series import COUNTERS
 from queue_core.snapshot import Finding
 from queue_core.stores.base import Inventory
+from queue_core.stores.engine import measure
 from queue_core.task import LIVE, State, id_text
 
 Say = Callable[[int, str], None]
@@ -70,8 +73,11 @@ def check(inventory: Inventory) -> list[Finding]:
             say(3, f"tag {tag.name[:100]!r} has the timer {tag.timer}, not the one in the index")
     for extra in (inventory.eligible | set(inventory.timers)) - set(tags):
         say(3, f"tag number {extra} is in the rotation and not known")
-    if tags and not 1 <= inventory.meta.turn.tag <= inventory.meta.last_tag:
+    if inventory.meta.end_tag != max(tags, default=0):
+        say(3, f"the ring ends at tag number {inventory.meta.end_tag}, the last known is {max(tags, default=0)}")
+    if tags and not 1 <= inventory.meta.turn.tag <= inventory.meta.end_tag:
         say(3, f"the cursor is on tag number {inventory.meta.turn.tag}, outside the ring")
+    _history(inventory, say)
     entries = list(inventory.journal)
     numbers = [number for number, _ in entries]
     ever = inventory.meta.events
@@ -82,9 +88,46 @@ def check(inventory: Inventory) -> list[Finding]:
     return findings
 
 
+def _history(inventory: Inventory, say: Say) -> None:
+    """Buckets kept, what is open, and the remainder of expired ones make up the totals."""
+    meta, past = inventory.meta, inventory.past
+    if past is None:
+        if meta.bucket:
+            say(7, "there is history, and nothing is known of what is older")
+        return
+    if not meta.history:
+        return
+    if sorted(inventory.touched) != sorted(tag.number for tag in inventory.tags if tag.bucket == meta.bucket):
+        say(7, "the list of tags that have changed in the open bucket is not that of the tags")
+    summed = past.expired.plus(meta.totals).plus(past.mark, -1)
+    for bucket in inventory.buckets:
+        summed = summed.plus(bucket.totals())
+        if min(map(min, (bucket.column(field) for field in COUNTERS))) < 0:
+            say(7, f"the bucket of {bucket.at} has a negative counter")
+    for field in Totals.__struct_fields__:
+        if getattr(summed, field) != getattr(meta.totals, field):
+            say(7, f"the buckets and their remainder sum {field} to {getattr(summed, field)}, its total is "
+                   f"{getattr(meta.totals, field)}")  # fmt: skip
+    opened = Totals()
+    for tag in inventory.tags:
+        if tag.bucket == meta.bucket:
+            opened = opened.plus(tag.totals).plus(measure.mark_of(tag), -1)
+    if opened != meta.totals.plus(past.mark, -1):
+        say(7, f"the tags' part of the open bucket sums to {opened}, the queue's is {meta.totals.plus(past.mark, -1)}")
+
+
 def _counters(inventory: Inventory, tags: dict[int, Tag], counted: dict[int, Counts], say: Say) -> None:
-    meta = inventory.meta
+    meta, past = inventory.meta, inventory.past
     summed: Counter[str] = Counter()
+    if past is not None:
+        _conserved(past.forgotten, Counts(), "the forgotten tags", say)
+        for field in Totals.__struct_fields__:
+            summed[field] += getattr(past.forgotten, field)
+    for name in ("waits", "services"):
+        parts = [samples(getattr(tag, name)) for tag in inventory.tags]
+        parts += [samples(getattr(past, f"forgotten_{name}"))] if past is not None else []
+        if merged(parts) != samples(getattr(meta, name)):
+            say(2, f"the histogram of {name} of the queue is not the sum of those of its tags")
     for tag in inventory.tags:
         if tag.counts != counted[tag.number]:
             say(2, f"tag {tag.name[:100]!r} counts {tag.counts}, a full count gives {counted[tag.number]}")

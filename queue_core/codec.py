@@ -11,14 +11,15 @@ import msgspec
 
 from queue_core.errors import InvalidPayload, StoreCorrupt
 from queue_core.history import Entry
-from queue_core.ledger import Meta, Tag, WorkerRecord
+from queue_core.ledger import Meta, Past, Tag, Totals, WorkerRecord
+from queue_core.series import Bucket
 from queue_core.task import Record
 
 VERSION = b"\x01"
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {
-    kind: msgspec.msgpack.Decoder(kind) for kind in (Record, Tag, Meta, WorkerRecord, list[Entry])
+    kind: msgspec.msgpack.Decoder(kind) for kind in (Record, Tag, Meta, Past, Totals, Bucket, WorkerRecord, list[Entry])
 }
 
 
@@ -26,7 +27,7 @@ _dump_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=("
 _load_json = json.JSONDecoder().decode
 
 
-def encode(record: Record | Tag | Meta | WorkerRecord | list[Entry]) -> bytes:
+def encode(record: Record | Tag | Meta | Past | Totals | Bucket | WorkerRecord | list[Entry]) -> bytes:
     return VERSION + _encode(record)
 
 
@@ -54,6 +55,21 @@ def decode_tag(data: bytes) -> Tag:
 def decode_meta(data: bytes) -> Meta:
     meta: Meta = _decode(data, Meta)
     return meta
+
+
+def decode_past(data: bytes) -> Past:
+    past: Past = _decode(data, Past)
+    return past
+
+
+def decode_totals(data: bytes) -> Totals:
+    totals: Totals = _decode(data, Totals)
+    return totals
+
+
+def decode_bucket(data: bytes) -> Bucket:
+    bucket: Bucket = _decode(data, Bucket)
+    return bucket
 
 
 def decode_worker(data: bytes) -> WorkerRecord:

@@ -8,6 +8,7 @@ import msgspec
 from queue_core.task import id_text, moment
 
 JOURNAL_LIMIT = 200_000  # events kept
+JOURNAL_KEPT = JOURNAL_LIMIT * 5 // 4  # at most; what is older may be gone
 
 
 class Kind(StrEnum):

@@ -18,22 +18,27 @@ written in one page.
 | due       | ``0x45`` due u64, place u64                    | tag u32: scheduled, by due time             |
 | dead      | ``0x46`` entry u64                             | tag u32: dead, by entry                     |
 | trash     | ``0x47`` entry u64                             | tag u32: trash, by entry                    |
+| past      | ``0x48``                                       | what is no longer kept one by one           |
+| touched   | ``0x49`` index of the block's first u32        | tags changed in the open bucket, u32 each   |
 | tag       | ``0x50`` tag u32                               | tag record                                  |
 | name      | ``0x58`` blake2b(name) 16                      | tag u32                                     |
+| bucket    | ``0x60`` tier u8, number u64                   | bucket of the series                        |
 
 The order of a task inside its state: pending and in flight: place u64; scheduled: due u64, place u64;
 dead and trash: entry u64. The value of ``id`` says the state exactly only for scheduled, dead and
 trash; pending stands for "pending or in flight", so that leasing and settling leave it alone.
 """
 
+from collections.abc import Sequence
 from hashlib import blake2b
-from struct import Struct
+from struct import Struct, pack, unpack
 
 from queue_core.task import Record, State
 
 TASK, ID, DEDUPE, WORKER, JOURNAL, META = b"\x10", b"\x20", b"\x30", b"\x38", b"\x40", b"\x41"
 ELIGIBLE, TIMER, EXPIRY, DUE, DEAD, TRASH = b"\x42", b"\x43", b"\x44", b"\x45", b"\x46", b"\x47"
-TAG, NAME = b"\x50", b"\x58"
+PAST, TOUCHED = b"\x48", b"\x49"
+TAG, NAME, BUCKET = b"\x50", b"\x58", b"\x60"
 
 STATE_BYTE = {State.DEAD: 0, State.TRASH: 1, State.SCHEDULED: 2, State.INFLIGHT: 3, State.PENDING: 4}
 STATE_OF = {number: state for state, number in STATE_BYTE.items()}
@@ -173,6 +178,32 @@ def tag(number: int) -> bytes:
 def tag_number(key: bytes) -> int:
     """The tag in a key that ends with it: tag, eligible."""
     value: int = _u32.unpack_from(key, len(key) - 4)[0]
+    return value
+
+
+def touched(index: int) -> bytes:
+    return _tag.pack(TOUCHED, index)
+
+
+def pack_tags(numbers: Sequence[int]) -> bytes:
+    return pack(f">{len(numbers)}I", *numbers)
+
+
+def unpack_tags(data: bytes) -> tuple[int, ...]:
+    return unpack(f">{len(data) // 4}I", data)
+
+
+def buckets(tier: int) -> bytes:
+    """The prefix of all buckets of a tier."""
+    return BUCKET + bytes([tier])
+
+
+def bucket(tier: int, number: int) -> bytes:
+    return buckets(tier) + _u64.pack(number)
+
+
+def bucket_number(key: bytes) -> int:
+    value: int = _u64.unpack_from(key, 2)[0]
     return value
 
 

@@ -5,13 +5,17 @@ They are mutable on purpose: a transaction loads each once, changes it in place,
 ``gc=False``: they hold no cycles, and a snapshot makes three for every tag.
 """
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import msgspec
 
 from queue_core.rotation import Turn
 from queue_core.task import SECOND, State
 
-FORMAT = 1
+FORMAT = 2  # 2: histograms, series, and tags that are forgotten
 TRASH_RETENTION = 7 * 24 * 3600 * SECOND
+TAG_RETENTION = 7 * 24 * 3600 * SECOND
 AGING_LIMIT = 3600 * SECOND  # what retention counts at most between two commits, whatever the clock says
 DEFAULT_MAX_PAYLOAD = 1 << 20
 
@@ -43,6 +47,13 @@ class Totals(msgspec.Struct, array_like=True, gc=False):
     service: int = 0  # sum over ended attempts: lease to end
     eligible: int = 0  # time spent eligible, up to the last change
 
+    def plus(self, other: "Totals", sign: int = 1) -> "Totals":
+        """The sum; the difference with ``sign`` -1."""
+        return Totals(*(getattr(self, name) + sign * getattr(other, name) for name in _TOTALS))
+
+
+_TOTALS = Totals.__struct_fields__
+
 
 class Counts(msgspec.Struct, array_like=True, gc=False):
     """Tasks by state."""
@@ -59,6 +70,18 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
     @property
     def all(self) -> int:
         return self.pending + self.scheduled + self.inflight + self.dead + self.trash
+
+
+T = TypeVar("T", "Tag", "Meta")
+Samples = msgspec.Raw  # a histogram as stored; a plain dict while a transaction adds to it
+NO_SAMPLES = msgspec.Raw(b"\x80")
+_encode = msgspec.msgpack.Encoder().encode
+_samples: Callable[[Samples], dict[int, int]] = msgspec.msgpack.Decoder(dict[int, int]).decode
+
+
+def samples(stored: Samples | dict[int, int]) -> dict[int, int]:
+    """The histogram in a field of ``Tag`` or ``Meta``. There are many tags, and few are asked for it: decoded late."""
+    return stored if type(stored) is dict else _samples(stored)  # type: ignore[arg-type]
 
 
 class Tag(msgspec.Struct, array_like=True, gc=False):
@@ -82,6 +105,24 @@ class Tag(msgspec.Struct, array_like=True, gc=False):
     eligible_serve: int = 0
     last_serve: int = 0  # serve number
     last_served: int = 0  # when
+    waits: Samples = NO_SAMPLES
+    services: Samples = NO_SAMPLES
+    bucket: int = 0  # the bucket of the series that it changed in last
+    mark: bytes = b""  # its totals at the beginning of that one; nothing: it was new
+    longest: int = 0  # the longest wait that was served in it
+    aged: int = 0  # the retention clock when it first changed in it
+    event: int = 0  # the number of its newest journal entry
+
+    @property
+    def plain(self) -> bool:
+        """Whether it has no setting: nothing to remember."""
+        return (
+            self.weight == 1
+            and not self.paused
+            and self.max_inflight is None
+            and not self.min_interval
+            and self.max_pending is None
+        )
 
     def may_be_served(self) -> bool:
         return (
@@ -119,6 +160,15 @@ class Meta(msgspec.Struct, array_like=True):
     trash_check: int = 0  # on the retention clock: when to look whether trash has to go; 0: never
     dead_check: int = 0
     moment: int = 0  # nothing is due, expired or past its interval before; it may be early, never late
+    waits: Samples = NO_SAMPLES
+    services: Samples = NO_SAMPLES
+    history: bool = True  # whether series and journal are written
+    bucket: int = 0  # the number of the open bucket of the series; 0: none was ever opened
+    opened: int = 0  # when it begins
+    end_tag: int = 0  # the last tag of the ring: tags that were forgotten leave holes
+    tag_retention: int = TAG_RETENTION
+    sweep_left: int = 0  # tags that are still to be looked at, whether they can be forgotten
+    touched: int = 0  # tags that have changed in the open bucket, for stores that keep them as a list
 
     def version(self) -> int:
         self.last_version += 1
@@ -140,6 +190,35 @@ class Meta(msgspec.Struct, array_like=True):
         if self.last_commit:
             self.aged += min(max(now - self.last_commit, 0), AGING_LIMIT)
         self.last_commit = now
+
+
+def copied(record: T) -> T:
+    """A copy of a tag or of the queue's numbers that shares nothing that is changed in place."""
+    return msgspec.structs.replace(
+        record, counts=msgspec.structs.replace(record.counts), totals=msgspec.structs.replace(record.totals),
+        waits=_copied(record.waits), services=_copied(record.services),
+    )  # fmt: skip
+
+
+def _copied(stored: Samples | dict[int, int]) -> Samples:
+    return Samples(_encode(stored)) if type(stored) is dict else stored  # type: ignore[return-value]
+
+
+class Past(msgspec.Struct, array_like=True):
+    """What is no longer kept one by one, and where the sweep through the tags stands. Read and written seldom."""
+
+    mark: Totals  # the totals of the queue when the open bucket began
+    expired: Totals  # the sum of the buckets that are no longer kept, and of what passed while no history was
+    forgotten: Totals  # of tags that are no longer known
+    forgotten_waits: Samples = NO_SAMPLES
+    forgotten_services: Samples = NO_SAMPLES
+    swept: int = 0  # the tag at which the last piece of the sweep ended
+    last_tag: int = 0  # the newest tag there was then
+
+
+def copied_past(past: Past) -> Past:
+    """A copy that shares nothing that is changed in place."""
+    return msgspec.structs.replace(past)
 
 
 class WorkerRecord(msgspec.Struct, frozen=True, array_like=True):

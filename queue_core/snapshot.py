@@ -7,7 +7,8 @@ from enum import StrEnum
 
 import msgspec
 
-from queue_core.ledger import Tag, Totals
+from queue_core.histogram import Times
+from queue_core.ledger import Tag, Totals, samples
 from queue_core.task import SECOND, Task, moment
 
 COUNT_LIMIT = 1_000  # due and expired are counted up to here
@@ -31,7 +32,7 @@ class WhyNot(StrEnum):
 class Settings:
     """Settings of a tag, or of the whole queue. Spans in seconds.
 
-    ``weight`` has no meaning for the whole queue and is 1; the last two belong to the queue only.
+    ``weight`` has no meaning for the whole queue and is 1; the last four belong to the queue only.
     """
 
     weight: int = 1
@@ -41,6 +42,8 @@ class Settings:
     max_pending: int | None = None
     dead_retention: float | None = None
     max_payload: int | None = None
+    tag_retention: float | None = None
+    history: bool | None = None
 
 
 def settings_of(tag: Tag) -> Settings:
@@ -96,6 +99,10 @@ class TagStats(msgspec.Struct, frozen=True, gc=False):
         return self._tag.counts.pending + self.due
 
     @property
+    def weight(self) -> int:
+        return self._tag.weight
+
+    @property
     def settings(self) -> Settings:
         return settings_of(self._tag)
 
@@ -103,6 +110,16 @@ class TagStats(msgspec.Struct, frozen=True, gc=False):
     def totals(self) -> Totals:
         """Transitions since the beginning."""
         return self._tag.totals
+
+    @property
+    def waits(self) -> Times:
+        """How long its tasks had been pending when they were leased."""
+        return Times(samples(self._tag.waits), self._tag.totals.wait)
+
+    @property
+    def services(self) -> Times:
+        """How long its attempts took, from the lease to the end."""
+        return Times(samples(self._tag.services), self._tag.totals.service)
 
     @property
     def first_seen_at(self) -> datetime:
@@ -120,6 +137,11 @@ class TagStats(msgspec.Struct, frozen=True, gc=False):
     @property
     def eligible_since(self) -> datetime | None:
         return moment(self._tag.eligible_at) if self._tag.eligible else None
+
+    @property
+    def eligible_since_serve(self) -> int | None:
+        """The newest serve of all when it became eligible; None when it is not."""
+        return self._tag.eligible_serve if self._tag.eligible else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +188,8 @@ class Snapshot:
     totals: Totals
     ring: Ring
     workers: tuple[WorkerStats, ...]
+    waits: Times
+    services: Times
     tags: tuple[TagStats, ...] = field(repr=False)
 
     @property
@@ -185,6 +209,18 @@ class Snapshot:
 def counted(number: int) -> str:
     """A count that stops at 1,000, as text: "1,000+" when it stopped."""
     return f"{number:,}+" if number >= COUNT_LIMIT else f"{number:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Room in bytes; None where a store cannot tell.
+
+    ``used`` by records; ``file`` on the disk, which does not shrink; ``limit`` that ``used`` may reach.
+    """
+
+    used: int | None
+    file: int | None
+    limit: int | None
 
 
 @dataclass(frozen=True, slots=True)

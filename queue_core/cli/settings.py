@@ -82,6 +82,11 @@ def _pause(session: Session, tag: str | None, paused: bool) -> None:
     "--dead-retention", type=or_none(duration), metavar="SPAN|none", help="How long dead tasks are kept (whole queue)."
 )
 @click.option("--max-payload", type=click.IntRange(1), metavar="BYTES", help="Largest payload (whole queue).")
+@click.option(
+    "--tag-retention", type=duration, metavar="SPAN",
+    help="When a tag with no task and no setting is forgotten (whole queue).",
+)  # fmt: skip
+@click.option("--history", type=bool, metavar="yes|no", help="Whether series and journal are written (whole queue).")
 @url_option
 @json_option
 @pass_session
@@ -135,6 +140,8 @@ def _settings(tag: str | None, settings: Settings) -> dict[str, Any]:
         "max_pending": settings.max_pending,
         **({} if tag is not None else {"dead_retention_seconds": settings.dead_retention}),
         **({} if tag is not None else {"max_payload_bytes": settings.max_payload}),
+        **({} if tag is not None else {"tag_retention_seconds": settings.tag_retention}),
+        **({} if tag is not None else {"history": settings.history}),
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from queue_core.histogram import Times
 from queue_core.history import Event
 from queue_core.ledger import Totals
 from queue_core.queue import Undecodable
@@ -26,6 +27,7 @@ UNKNOWN = "—"
 TAG = (
     "number", "name", "pending", "scheduled", "inflight", "dead", "trash", "due", "expired", "backlog", "oldest_wait",
     "settings", "why_not", "last_served_at", "last_serve", "first_seen_at", "eligible_since", "totals",
+    "waits", "services",
 )  # fmt: skip
 
 
@@ -51,6 +53,9 @@ def plain(value: Any) -> Any:
             counts = msgspec.structs.asdict(value)
             times = {f"{name}_seconds": counts.pop(name) / SECOND for name in ("wait", "service", "eligible")}
             return counts | times
+        case Times():
+            values = {"mean": value.mean, "p50": value.p50, "p95": value.p95, "p99": value.p99}
+            return {"count": value.count} | {f"{name}_seconds": number for name, number in values.items()}
         case Undecodable():
             return {"undecodable": value.data.decode("utf-8", "replace"), "error": value.error}
         case Enum():

@@ -96,5 +96,7 @@ SETTINGS: Mapping[str, Callable[[Any, str], Any]] = {
     "min_interval": as_span,
     "max_pending": _or_none(lambda value, name: as_whole(value, name, 0, 1 << 40)),
     "dead_retention": _or_none(as_span),
+    "tag_retention": as_span,
+    "history": as_flag,
     "max_payload": lambda value, name: as_whole(value, name, 1, 1 << 30),
 }

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import chain
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -31,8 +30,9 @@ from queue_core.queue.arguments import (
 )
 from queue_core.queue.payloads import Item, Plain, Serializer, Undecodable
 from queue_core.queue.view import View
-from queue_core.snapshot import Explanation, Finding, Page, Settings, Snapshot
-from queue_core.stores.base import Batch, Capabilities, Change, Clock, Done, Ending, Found, NewTask, Store
+from queue_core.series import Series
+from queue_core.snapshot import Explanation, Finding, Page, Settings, Snapshot, Storage
+from queue_core.stores.base import Capabilities, Change, Clock, Done, Ending, Found, Logged, NewTask, Store
 from queue_core.task import (
     SECOND,
     Lease,
@@ -305,21 +305,24 @@ class Queue:
     def configure(
         self, tag: str | None = None, *, weight: int = _UNSET, paused: bool = _UNSET,
         max_inflight: int | None = _UNSET, min_interval: float = _UNSET, max_pending: int | None = _UNSET,
-        dead_retention: float | None = _UNSET, max_payload: int = _UNSET,
+        dead_retention: float | None = _UNSET, max_payload: int = _UNSET, tag_retention: float = _UNSET,
+        history: bool = _UNSET,
     ) -> Settings:  # fmt: skip
         """Change settings of one tag, or of the whole queue; what is not given stays. Returns them all.
 
         ``weight``: tasks per turn (tags only). ``max_inflight``: leases at a time. ``min_interval``: seconds between
         two serves. ``max_pending``: waiting tasks (pending and scheduled) above which push is QueueFull. The queue's
-        hold beside those of each tag. ``dead_retention`` (seconds, None for ever) and ``max_payload`` (bytes) are the
-        queue's only.
+        hold beside those of each tag. The queue's only: ``dead_retention`` (seconds, None for ever), ``max_payload``
+        (bytes), ``tag_retention`` (seconds after which a tag with no task and no setting is forgotten, once the journal
+        no longer names it), ``history`` (whether series and journal are written).
         """
         given: dict[str, Any] = {
             "weight": weight, "paused": paused, "max_inflight": max_inflight, "min_interval": min_interval,
             "max_pending": max_pending, "dead_retention": dead_retention, "max_payload": max_payload,
+            "tag_retention": tag_retention, "history": history,
         }  # fmt: skip
         given = {name: value for name, value in given.items() if value is not _UNSET}
-        only = {"dead_retention", "max_payload"} if tag is not None else {"weight"}
+        only = {"dead_retention", "max_payload", "tag_retention", "history"} if tag is not None else {"weight"}
         for name in only & set(given):
             raise InvalidArgument(f"{name} is a setting of {'the whole queue' if tag is not None else 'one tag'}")
         changes = {name: SETTINGS[name](value, name) for name, value in given.items()}
@@ -376,6 +379,15 @@ class Queue:
         with self.view() as view:
             return view.journal(after=after, limit=limit, tag=tag)
 
+    def series(self, *, since: datetime | None = None, until: datetime | None = None) -> Series:
+        """Measured history: see ``View.series``."""
+        with self.view() as view:
+            return view.series(since=since, until=until)
+
+    def storage(self) -> Storage:
+        """How much room the store takes, and how much it may take, in bytes."""
+        return self._store.storage()
+
     def check(self) -> list[Finding]:
         """Every broken invariant of the whole store; empty = sound."""
         with self.view() as view:
@@ -401,16 +413,16 @@ class Queue:
             raise InvalidArgument("a verb that writes was called inside view(): leave the view first")
         done = verb()
         if self._on_event is not None:
-            self._emit(done.batches)
+            self._emit(done.logged)
         return done.result
 
-    def _emit(self, batches: Iterable[Batch]) -> None:
+    def _emit(self, happened: Iterable[Logged]) -> None:
         assert self._on_event is not None
-        for logged in chain.from_iterable(batch.logged() for batch in batches):
+        for number, tag, entry in happened:
             try:
-                self._on_event(Event(*logged))
+                self._on_event(Event(number, tag, entry))
             except Exception:
-                log.exception("on_event raised for %s; the verb stands", logged.entry.kind)
+                log.exception("on_event raised for %s; the verb stands", entry.kind)
 
     def _task(self, found: Found) -> Task:
         return Task(found.record, found.tag, self._load)

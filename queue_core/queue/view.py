@@ -1,6 +1,7 @@
 """Reads that all see one commit."""
 
 from collections.abc import Callable
+from datetime import datetime
 from uuid import UUID
 
 import msgspec
@@ -9,9 +10,10 @@ from queue_core.check import check
 from queue_core.history import Event
 from queue_core.ledger import Counts
 from queue_core.queue.arguments import BATCH_LIMIT, as_state, as_whole, tag_or_none
+from queue_core.series import Series
 from queue_core.snapshot import Explanation, Finding, Page, Snapshot
 from queue_core.stores.base import Found, Reader
-from queue_core.task import State, Task, parse_id
+from queue_core.task import State, Task, microseconds, parse_id
 
 
 class View:
@@ -60,6 +62,15 @@ class View:
         begin = -1 if after is None else as_whole(after, "after", 0, 1 << 62)
         logged = self._reader.journal(begin, limit, tag_or_none(tag))
         return [Event(*entry) for entry in logged]
+
+    def series(self, *, since: datetime | None = None, until: datetime | None = None) -> Series:
+        """The buckets of measured history that reach into the span from ``since`` to ``until`` (aware datetimes).
+
+        10 s each for 2 hours, then 1 min to 24 hours, then 10 min to 30 days. Empty where ``capabilities.history``
+        is False. Raises InvalidArgument for a naive datetime.
+        """
+        begin = None if since is None else microseconds(since, "since")
+        return self._reader.series(begin, None if until is None else microseconds(until, "until"))
 
     def check(self) -> list[Finding]:
         """Every broken invariant of the whole store; empty = sound. Reads every task once."""

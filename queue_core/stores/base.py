@@ -12,8 +12,9 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from queue_core.history import Entry
-from queue_core.ledger import Meta, Tag, WorkerRecord
-from queue_core.snapshot import Explanation, Settings, Snapshot
+from queue_core.ledger import Meta, Past, Tag, WorkerRecord
+from queue_core.series import Bucket, Series
+from queue_core.snapshot import Explanation, Settings, Snapshot, Storage
 from queue_core.task import Outcome, Record, State, Token
 
 T = TypeVar("T")
@@ -29,29 +30,15 @@ class Found(NamedTuple):
     tag: str
 
 
-class Logged(NamedTuple):
-    """A journal entry with its number and the name of its tag; None for the whole queue."""
-
-    number: int
-    tag: str | None
-    entry: Entry
-
-
-class Batch(NamedTuple):
-    """What one commit wrote into the journal: the number of the first entry, and (tag's name, entry) of each."""
-
-    first: int
-    entries: Sequence[tuple[str | None, Entry]]
-
-    def logged(self) -> Iterator[Logged]:
-        return (Logged(number, name, entry) for number, (name, entry) in enumerate(self.entries, self.first))
+# A journal entry with its number (0 while no journal is kept) and the name of its tag; None for the whole queue.
+Logged = tuple[int, str | None, Entry]
 
 
 class Done(NamedTuple, Generic[T]):
-    """What a verb returned, and what it wrote into the journal, by commit."""
+    """What a verb returned, and what happened."""
 
     result: T
-    batches: list[Batch]
+    logged: Sequence[Logged]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +95,9 @@ class Inventory:
     meta: Meta
     tags: list[Tag]
     records: Iterator[Record]
+    buckets: list[Bucket]
+    past: Past | None
+    touched: list[int]  # tags that have changed in the open bucket
     eligible: set[int]
     timers: dict[int, int]
     holders: list[tuple[int, bytes]]  # (tag, id) of every dedupe key that is held
@@ -138,6 +128,9 @@ class Reader(Protocol):
 
     def journal(self, after: int, limit: int, tag: str | None) -> list[Logged]:
         """Entries numbered above ``after``, oldest first; with a negative ``after``, the last ``limit``."""
+
+    def series(self, since: int | None, until: int | None) -> Series:
+        """The buckets that reach into the span; empty where no history is kept."""
 
     def inventory(self) -> Inventory:
         """Everything that is stored, for ``check``."""
@@ -174,6 +167,9 @@ class Store(Protocol):
 
     def report(self, worker: WorkerRecord) -> Done[None]:
         """The worker's record is what was given."""
+
+    def storage(self) -> Storage:
+        """How much room the store takes, and how much it may take."""
 
     def view(self) -> AbstractContextManager[Reader]:
         """All reads inside see one commit."""

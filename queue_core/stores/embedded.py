@@ -7,9 +7,10 @@ from typing import TypeVar
 
 from queue_core.errors import StoreBusy, StoreFull
 from queue_core.ledger import Meta, WorkerRecord
+from queue_core.series import Series
 from queue_core.snapshot import Explanation, Settings, Snapshot
-from queue_core.stores.base import Batch, Change, Done, Ending, Found, Inventory, Logged, NewTask
-from queue_core.stores.engine import deliver, operate, read
+from queue_core.stores.base import Change, Done, Ending, Found, Inventory, Logged, NewTask
+from queue_core.stores.engine import deliver, measure, operate, read
 from queue_core.stores.engine import settle as settling
 from queue_core.stores.engine.records import Records
 from queue_core.task import State, Token
@@ -51,6 +52,9 @@ class RecordReader:
     def journal(self, after: int, limit: int, tag: str | None) -> list[Logged]:
         return read.journal(self._records, after, limit, tag)
 
+    def series(self, since: int | None, until: int | None) -> Series:
+        return measure.series(self._records, since, until)
+
 
 class EmbeddedStore(ABC):
     """The verbs of ``Store``. A subclass offers transactions, and ways to wait and to close.
@@ -82,17 +86,19 @@ class EmbeddedStore(ABC):
             with self._read() as tx:
                 if not deliver.promising(tx):
                     return Done([], [])
-        batches: list[Batch] = []
+        logged: list[Logged] = []
+        moved = False
         while True:
             try:
                 done = self._write(lambda tx, settle=tuple(settle): deliver.lease(tx, n, ttl, owner, settle))  # type: ignore[misc]
             except (StoreBusy, StoreFull):
-                if not batches:
+                if not moved:
                     raise
-                return Done([], batches)  # what was settled and moved before stands, and nothing has been leased
-            batches += done.batches
+                return Done([], logged)  # what was settled and moved before stands, and nothing has been leased
+            moved = True
+            logged += done.logged
             if done.result is not None:
-                return Done(done.result, batches)
+                return Done(done.result, logged)
             settle = ()  # they were settled with the first piece
 
     def heartbeat(self, token: Token, ttl: int | None) -> Done[Found]:
@@ -108,7 +114,7 @@ class EmbeddedStore(ABC):
         with self._read() as tx:
             upto = tx.meta.fence
         done, after = 0, (0, 0)
-        batches: list[Batch] = []
+        logged: list[Logged] = []
         while True:
             try:
                 piece = self._write(
@@ -119,9 +125,9 @@ class EmbeddedStore(ABC):
                 raise
             count, following = piece.result
             done += count
-            batches += piece.batches
+            logged += piece.logged
             if following is None:
-                return Done(done, batches)
+                return Done(done, logged)
             after = following
 
     def configure(self, tag: str | None, changes: dict[str, int | bool | None]) -> Done[Settings]:

@@ -6,18 +6,19 @@ Plain dictionaries and sorted lists behind one lock. An operation that fails is 
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
-from msgspec.structs import replace
 from sortedcontainers import SortedDict, SortedList, SortedSet
 
 from queue_core.errors import InvalidArgument, StoreGone
-from queue_core.history import JOURNAL_LIMIT, Entry
-from queue_core.ledger import Counts, Meta, Tag, Totals, WorkerRecord
-from queue_core.stores.base import Batch, Capabilities, Clock, Done, Inventory
+from queue_core.history import JOURNAL_KEPT, JOURNAL_LIMIT, Entry
+from queue_core.ledger import Counts, Meta, Past, Tag, Totals, WorkerRecord, copied, copied_past
+from queue_core.series import TIERS, Bucket
+from queue_core.snapshot import Storage
+from queue_core.stores.base import Capabilities, Clock, Done, Inventory, Logged
 from queue_core.stores.embedded import EmbeddedStore, Operation
 from queue_core.stores.engine import deliver
 from queue_core.stores.engine.records import Records
@@ -28,6 +29,8 @@ T = TypeVar("T")
 
 class MemoryRecords:
     """``Records`` over plain containers; ``undo`` takes back everything since ``begin``."""
+
+    history = True
 
     def __init__(self) -> None:
         self.now = 0
@@ -41,14 +44,17 @@ class MemoryRecords:
         self._holders: dict[tuple[int, str], bytes] = {}
         self._workers: dict[str, WorkerRecord] = {}
         self._journal: list[tuple[int, Entry]] = []
+        self._past: Past | None = None
+        self._touched: dict[int, None] = {}
+        self._buckets: list[dict[int, Bucket]] = [{} for _ in TIERS]
         self._undo: list[Callable[[], None]] = []
-        self.logged: list[tuple[str | None, Entry]] = []
+        self.logged: list[Logged] = []
 
     def begin(self, now: int) -> None:
         self.now = now
         self._undo.clear()
         self.logged = []
-        self._saved_meta = replace(self.meta, counts=replace(self.meta.counts), totals=replace(self.meta.totals))
+        self._saved_meta = copied(self.meta)
         self._saved_tags: dict[int, Tag] = {}
 
     def undo(self) -> None:
@@ -58,21 +64,17 @@ class MemoryRecords:
         self.meta = self._saved_meta
         self._tags.update(self._saved_tags)
 
-    def commit(self) -> int:
-        """Write the journal; the number of its first new entry."""
-        first = self.meta.events + 1
-        self._journal += [(first + i, entry) for i, (_, entry) in enumerate(self.logged)]
-        self.meta.events += len(self.logged)
-        if len(self._journal) > JOURNAL_LIMIT * 5 // 4:
+    def commit(self) -> None:
+        self._journal += [(number, entry) for number, _, entry in self.logged if number]
+        if len(self._journal) > JOURNAL_KEPT:
             del self._journal[:-JOURNAL_LIMIT]
-        return first
 
     # --- tags
 
     def tag(self, number: int) -> Tag:
         tag: Tag = self._tags[number]
         if number not in self._saved_tags:
-            self._saved_tags[number] = replace(tag, counts=replace(tag.counts), totals=replace(tag.totals))
+            self._saved_tags[number] = copied(tag)
         return tag
 
     def find_tag(self, name: str) -> Tag | None:
@@ -94,8 +96,26 @@ class MemoryRecords:
         self._undo.append(take_back)
         return tag
 
+    def remove_tag(self, tag: Tag) -> None:
+        del self._tags[tag.number], self._names[tag.name]
+        saved = self._saved_tags.pop(tag.number, tag)
+
+        def take_back() -> None:
+            self._tags[tag.number], self._names[tag.name] = saved, tag.number
+
+        self._undo.append(take_back)
+
     def tags(self) -> Iterator[Tag]:
-        return (replace(tag, counts=replace(tag.counts), totals=replace(tag.totals)) for tag in self._tags.values())
+        return map(copied, self._tags.values())
+
+    def look(self, numbers: Sequence[int]) -> list[Tag]:
+        return [copied(self._tags[number]) for number in numbers if number in self._tags]
+
+    def known(self, number: int) -> int | None:
+        return next(self._tags.irange(number), None)
+
+    def last_known(self) -> int:
+        return self._tags.peekitem()[0] if self._tags else 0
 
     # --- tasks
 
@@ -193,14 +213,53 @@ class MemoryRecords:
         else:
             self._holders[tag, key] = id
 
-    def log(self, entry: Entry, name: str | None) -> None:
-        self.logged.append((name, entry))
+    def log(self, entry: Entry, name: str | None) -> int:
+        self.meta.events += self.meta.history
+        number = self.meta.events if self.meta.history else 0
+        self.logged.append((number, name, entry))
+        return number
 
     def entries(self, after: int, limit: int) -> list[tuple[int, Entry]]:
         if not self._journal:
             return []
         start = max(after + 1 - self._journal[0][0], 0)
         return self._journal[start : start + limit]
+
+    # --- history
+
+    def past(self) -> Past | None:
+        return None if self._past is None else copied_past(self._past)
+
+    def put_past(self, past: Past) -> None:
+        before, self._past = self._past, past
+        self._undo.append(lambda: setattr(self, "_past", before))
+
+    def touch(self, number: int) -> None:
+        self._touched[number] = None
+        self.meta.touched += 1
+        self._undo.append(lambda: self._touched.pop(number, None))
+
+    def touched(self) -> list[int]:
+        return list(self._touched)
+
+    def clear_touched(self) -> None:
+        before, self._touched = self._touched, {}
+        self.meta.touched = 0
+        self._undo.append(lambda: setattr(self, "_touched", before))
+
+    def buckets(self, tier: int, reverse: bool = False) -> Iterator[tuple[int, Bucket]]:
+        return iter(sorted(self._buckets[tier].items(), reverse=reverse))
+
+    def put_bucket(self, tier: int, number: int, bucket: Bucket | None) -> None:
+        before = self._buckets[tier].get(number)
+        self._put_bucket(tier, number, bucket)
+        self._undo.append(lambda: self._put_bucket(tier, number, before))
+
+    def _put_bucket(self, tier: int, number: int, bucket: Bucket | None) -> None:
+        if bucket is None:
+            del self._buckets[tier][number]
+        else:
+            self._buckets[tier][number] = bucket
 
     def workers(self) -> list[WorkerRecord]:
         return [self._workers[id] for id in sorted(self._workers)]
@@ -237,7 +296,9 @@ class MemoryRecords:
         if sum(len(self._list(state)) for state in State) != len(self._tasks):
             problems.append("a task is in no index, or in two")
         return Inventory(
-            self.meta, list(self._tags.values()), iter(self._tasks.values()), set(self._ready),
+            self.meta, list(self._tags.values()), iter(self._tasks.values()),
+            [bucket for tier in self._buckets for bucket in tier.values()], self._past, self.touched(),
+            set(self._ready),
             {number: at for at, number in self._timers}, [(tag, id) for (tag, _), id in self._holders.items()],
             iter(self._journal), problems,
         )  # fmt: skip
@@ -261,7 +322,7 @@ _shared_lock = threading.Lock()
 class MemoryStore(EmbeddedStore):
     """One handle. A private store is gone with it, a named one with the last of its handles."""
 
-    capabilities = Capabilities(durable=False, multi_process=False, journal=True)
+    capabilities = Capabilities(durable=False, multi_process=False, journal=True, history=True)
 
     def __init__(self, url: str, clock: Clock, core: _Core) -> None:
         self.url = url
@@ -281,10 +342,10 @@ class MemoryStore(EmbeddedStore):
             except BaseException:
                 records.undo()
                 raise
-            first = records.commit()
+            records.commit()
             self._core.commits += 1
             self._core.changed.notify_all()
-            return Done(result, [Batch(first, records.logged)])
+            return Done(result, records.logged)
 
     @contextmanager
     def _read(self) -> Iterator[Records]:
@@ -300,6 +361,9 @@ class MemoryStore(EmbeddedStore):
     def _check_open(self) -> None:
         if self._closed:
             raise StoreGone(f"{self.url} was closed: open the queue again")
+
+    def storage(self) -> Storage:
+        return Storage(None, None, None)
 
     def mark(self) -> int:
         self._check_open()

@@ -251,7 +251,9 @@ def test_a_queue_at_its_limit_with_expired_leases_says_who_is_next(queue: Queue,
 
 
 def test_the_settings_of_the_whole_queue_can_be_read_back(queue: Queue) -> None:
-    queue.configure(max_inflight=3, dead_retention=60.0, max_payload=100)
-    assert queue.snapshot().settings == Settings(max_inflight=3, dead_retention=60.0, max_payload=100)
+    queue.configure(max_inflight=3, dead_retention=60.0, max_payload=100, tag_retention=5.0, history=False)
+    assert queue.snapshot().settings == Settings(
+        max_inflight=3, dead_retention=60.0, max_payload=100, tag_retention=5.0, history=False
+    )
     queue.configure(dead_retention=None)
     assert queue.snapshot().settings.dead_retention is None

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from queue_core import Conflict, LeaseLost, OutcomeUnknown, Queue, QueueError, QueueFull, TaskNotFound, open_queue
+from queue_core.ledger import copied
 from queue_core.stores.base import Change, Ending, Found, NewTask
 from queue_core.stores.engine import deliver, operate, settle
 from queue_core.stores.engine.records import Records
@@ -152,7 +153,7 @@ def plain(result: Any) -> Any:
 
 def everything(queue: Queue) -> Any:
     with queue._store._read() as tx:  # type: ignore[attr-defined]
-        meta = {name: value for name, value in asdict(tx.meta).items() if name != "created"}
+        meta = {name: value for name, value in asdict(copied(tx.meta)).items() if name != "created"}
         tasks = [plain([Found(task, "") for task in tx.page(state, None, None, 100, False)]) for state in State]
         return meta, [asdict(tag) for tag in tx.tags()], tasks
 

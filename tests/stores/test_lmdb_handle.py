@@ -81,7 +81,7 @@ def test_another_programs_store_is_refused_and_left_alone(tmp_path: Path) -> Non
 def test_a_newer_format_is_refused_with_the_way_out(tmp_path: Path) -> None:
     with lmdb.open(str(tmp_path)) as env, env.begin(write=True) as txn:
         txn.put(keys.META, codec.encode(Meta(Counts(), Totals(), format=99)))
-    with pytest.raises(StoreVersion, match="format 99; this queue_core knows 1: upgrade queue_core"):
+    with pytest.raises(StoreVersion, match="format 99; this queue_core knows 2: upgrade queue_core"):
         open_queue(tmp_path)
 
 

@@ -10,7 +10,7 @@ from queue_core.errors import Conflict, QueueFull, StoreCorrupt
 from queue_core.history import Entry, Kind
 from queue_core.ledger import TRASH_RETENTION, Tag
 from queue_core.stores.base import PIECE, Ending, Found, NewTask
-from queue_core.stores.engine import moves
+from queue_core.stores.engine import measure, moves
 from queue_core.stores.engine import settle as settling
 from queue_core.stores.engine.records import Records
 from queue_core.task import LAST_MOMENT, Hold, Outcome, Record, State, Token
@@ -35,7 +35,7 @@ def _push(tx: Records, item: NewTask) -> Found:
             return Found(found, tag.name)
     _admit(tx, tag, item.tag)
     if tag is None:
-        tag = tx.add_tag(item.tag)
+        tag = moves.new_tag(tx, item.tag)
     new = Record(
         item.id, tag.number, tx.meta.place(), State.PENDING, tx.meta.version(), item.payload, tx.now, tx.now, 0,
         item.max_attempts, item.dedupe_key,
@@ -105,8 +105,9 @@ def key_is_free(tx: Records, tag: Tag, record: Record, key: str | None) -> None:
 
 
 def tidy(tx: Records) -> None:
-    """What retention removes, as a side effect of a commit; at most a piece of each."""
+    """At the beginning of a commit, as its side effects: a new bucket; what retention removes, a piece of each."""
     meta = tx.meta
+    measure.roll(tx)
     if meta.trash_check and meta.aged >= meta.trash_check:
         meta.trash_check = _retire(tx, State.TRASH, TRASH_RETENTION)
     if meta.dead_check and meta.aged >= meta.dead_check:
@@ -201,12 +202,15 @@ def serve(tx: Records, n: int, ttl: int, owner: str) -> list[Found]:
         wait = max(now - old.ready, 0)
         turn = rotation.begin(meta.turn, number, tag.weight)
         entry = Entry(Kind.LEASE, now, number, old.id, owner, meta.serves, tag.eligible_serve, wait, "", turn.weight)
-        tx.log(entry, tag.name)
-        meta.turn = rotation.advance(turn, meta.last_tag)
+        tag.event = tx.log(entry, tag.name) or tag.event
+        meta.turn = rotation.advance(turn, meta.end_tag)
         tag.last_serve, tag.last_served = meta.serves, now
+        moves.touch(tx, tag)
         for totals in (tag.totals, meta.totals):
             totals.leased += 1
             totals.wait += wait
+        tag.longest = max(tag.longest, wait)
+        moves.sample(tx, tag, "waits", wait)
         if tag.min_interval:
             tag.timer = now + tag.min_interval
             tx.set_timer(number, 0, tag.timer)

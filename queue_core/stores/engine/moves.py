@@ -1,13 +1,23 @@
 """The one way by which a task changes: counts, head, dedupe key, eligibility and journal go with it."""
 
+from queue_core import codec
 from queue_core import task as tasks
 from queue_core.errors import InvalidPayload
+from queue_core.histogram import bucket_of
 from queue_core.history import Entry, Kind
-from queue_core.ledger import TRASH_RETENTION, Tag
+from queue_core.ledger import TRASH_RETENTION, Tag, samples
 from queue_core.stores.engine.records import Records
 from queue_core.task import LIVE, Outcome, Record, State
 
 MOVED_BY_TIME = (State.SCHEDULED, State.INFLIGHT)
+
+
+def new_tag(tx: Records, name: str) -> Tag:
+    """A tag at the end of the ring."""
+    tag = tx.add_tag(name)
+    tag.aged = tx.meta.aged
+    tx.meta.end_tag = tag.number
+    return tag
 
 
 def fits(tx: Records, payload: bytes) -> None:
@@ -21,6 +31,7 @@ def fits(tx: Records, payload: bytes) -> None:
 
 def shift(tx: Records, tag: Tag, old: Record | None, new: Record | None) -> None:
     """``old`` becomes ``new``; either may be None. Every entry and every exit of a task comes through here."""
+    touch(tx, tag)
     tx.put(old, new)
     total = tx.meta.counts
     if old is not None:
@@ -69,20 +80,45 @@ def review(tx: Records, tag: Tag) -> None:
     if may:
         tag.eligible_at, tag.eligible_serve = tx.now, tx.meta.serves
     else:
+        touch(tx, tag)
         span = max(tx.now - tag.eligible_at, 0)
         tag.totals.eligible += span
         tx.meta.totals.eligible += span
 
 
+def touch(tx: Records, tag: Tag) -> None:
+    """Before the totals of a tag change: the first change in a bucket of the series keeps what they were."""
+    meta = tx.meta
+    if tag.bucket == meta.bucket:
+        return
+    tag.bucket, tag.aged, tag.longest = meta.bucket, meta.aged, 0
+    if meta.history:
+        tag.mark = codec.encode(tag.totals)
+        tx.touch(tag.number)
+
+
+def sample(tx: Records, tag: Tag, name: str, time: int) -> None:
+    """Add a wait or a service time to the histograms of a tag and of the queue."""
+    bucket = bucket_of(time)
+    for holder in (tag, tx.meta):
+        counts = getattr(holder, name)
+        if type(counts) is not dict:
+            counts = samples(counts)
+            setattr(holder, name, counts)
+        counts[bucket] = counts.get(bucket, 0) + 1
+
+
 def count(tx: Records, tag: Tag, **steps: int) -> None:
     """Add to the totals of a tag and of the queue."""
+    touch(tx, tag)
     for totals in (tag.totals, tx.meta.totals):
         for name, step in steps.items():
             setattr(totals, name, getattr(totals, name) + step)
 
 
 def log(tx: Records, kind: Kind, tag: Tag, record: Record, *, owner: str = "", detail: str = "") -> None:
-    tx.log(Entry(kind, tx.now, tag.number, record.id, owner, detail=detail), tag.name)
+    number = tx.log(Entry(kind, tx.now, tag.number, record.id, owner, detail=detail), tag.name)
+    tag.event = number or tag.event
 
 
 def served_for(tx: Records, record: Record) -> int:
@@ -94,7 +130,9 @@ def end(tx: Records, tag: Tag, record: Record, outcome: Outcome, error: str | No
     """The record with its open attempt closed; a record that is not in flight comes back as it is."""
     if record.state is not State.INFLIGHT:
         return record
-    count(tx, tag, service=served_for(tx, record))
+    service = served_for(tx, record)
+    count(tx, tag, service=service)
+    sample(tx, tag, "services", service)
     return tasks.closed(record, now=tx.now, outcome=outcome, error=error)
 
 

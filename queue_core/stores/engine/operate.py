@@ -5,12 +5,12 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from queue_core import task as tasks
-from queue_core.errors import Conflict, TaskNotFound
+from queue_core.errors import Conflict, InvalidArgument, TaskNotFound
 from queue_core.history import Entry, Kind
 from queue_core.ledger import Tag
 from queue_core.snapshot import Settings, settings_of
 from queue_core.stores.base import PIECE, Change, Found
-from queue_core.stores.engine import moves, read
+from queue_core.stores.engine import measure, moves, read
 from queue_core.stores.engine.deliver import expire, key_is_free
 from queue_core.stores.engine.records import Records
 from queue_core.stores.engine.settle import bury
@@ -157,6 +157,10 @@ def configure(tx: Records, name: str | None, changes: dict[str, int | bool | Non
     """Change settings of a tag (made known if it is new) or of the queue."""
     detail = " ".join(f"{key}={value}" for key, value in changes.items())
     if name is None:
+        if changes.get("history") and not tx.history:
+            raise InvalidArgument("this store keeps no history: use lmdb")
+        if "history" in changes:
+            measure.switch(tx, bool(changes["history"]))
         for key, value in changes.items():
             setattr(tx.meta, key, value)
         if changes.get("min_interval") == 0:
@@ -166,7 +170,8 @@ def configure(tx: Records, name: str | None, changes: dict[str, int | bool | Non
         if changes:
             tx.log(Entry(Kind.CONFIGURE, tx.now, 0, detail=detail), None)
         return read.queue_settings(tx.meta)
-    tag = tx.find_tag(name) or tx.add_tag(name)
+    tag = tx.find_tag(name) or moves.new_tag(tx, name)
+    tag.aged = tx.meta.aged
     for key, value in changes.items():
         setattr(tag, key, value)
     if changes.get("min_interval") == 0 and tag.timer:
@@ -174,5 +179,5 @@ def configure(tx: Records, name: str | None, changes: dict[str, int | bool | Non
         tag.timer = 0
     moves.review(tx, tag)
     if changes:
-        tx.log(Entry(Kind.CONFIGURE, tx.now, tag.number, detail=detail), tag.name)
+        tag.event = tx.log(Entry(Kind.CONFIGURE, tx.now, tag.number, detail=detail), tag.name) or tag.event
     return settings_of(tag)

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from queue_core import rotation
 from queue_core.errors import InvalidArgument, TaskNotFound
-from queue_core.ledger import Meta, Tag, WorkerRecord
+from queue_core.histogram import Times
+from queue_core.ledger import Meta, Tag, WorkerRecord, samples
 from queue_core.snapshot import (
     AHEAD_LIMIT,
     COUNT_LIMIT,
@@ -62,8 +63,9 @@ def _parse_after(after: str | None) -> tuple[int, int] | None:
 def queue_settings(meta: Meta) -> Settings:
     retention = None if meta.dead_retention is None else meta.dead_retention / SECOND
     return Settings(
-        1, meta.paused, meta.max_inflight, meta.min_interval / SECOND, meta.max_pending, retention, meta.max_payload
-    )
+        1, meta.paused, meta.max_inflight, meta.min_interval / SECOND, meta.max_pending, retention, meta.max_payload,
+        meta.tag_retention / SECOND, meta.history,
+    )  # fmt: skip
 
 
 def snapshot(tx: Records) -> Snapshot:
@@ -83,7 +85,9 @@ def snapshot(tx: Records) -> Snapshot:
     return Snapshot(
         moment(now), counts.pending, counts.scheduled, counts.inflight, counts.dead, counts.trash,
         len(due), len(expired), max(waits, default=None), queue_settings(meta), replace(meta.totals),
-        _ring(meta, tags), tuple(worker_stats(worker) for worker in tx.workers()), tags,
+        _ring(meta, tags), tuple(worker_stats(worker) for worker in tx.workers()),
+        Times(dict(samples(meta.waits)), meta.totals.wait), Times(dict(samples(meta.services)), meta.totals.service),
+        tags,
     )  # fmt: skip
 
 
@@ -129,6 +133,7 @@ def why_not(tag: Tag, meta: Meta, now: int, due: int, expired: int, expired_in_a
 
 def _ring(meta: Meta, tags: tuple[TagStats, ...]) -> Ring:
     names = {tag.number: tag.name for tag in tags}
+    cursor = next((number for number in names if number >= meta.turn.tag), next(iter(names), 0))
     ready = [tag.number for tag in tags if tag.why_not is None]
 
     def first_ready(number: int) -> int | None:
@@ -137,8 +142,8 @@ def _ring(meta: Meta, tags: tuple[TagStats, ...]) -> Ring:
     following = rotation.next_tag(meta.turn, first_ready)
     return Ring(
         tuple(names.values()),
-        names.get(meta.turn.tag),
-        meta.turn.left,
+        names.get(cursor),
+        meta.turn.left if cursor == meta.turn.tag else 0,
         names.get(following or 0),
         meta.serves,
     )
@@ -216,8 +221,8 @@ def journal(tx: Records, after: int, limit: int, name: str | None) -> list[Logge
                 if not newest and len(out) == limit:
                     return list(out)
                 if entry.tag not in names:
-                    names[entry.tag] = tx.tag(entry.tag).name
-                out.append(Logged(number, names[entry.tag], entry))
+                    names[entry.tag] = next((known.name for known in tx.look([entry.tag])), None)
+                out.append((number, names[entry.tag], entry))
         if len(found) < PIECE:
             break
         after = found[-1][0]

@@ -1,10 +1,11 @@
 """What a store offers inside one transaction. Reads see the transaction's own writes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from queue_core.history import Entry
-from queue_core.ledger import Meta, Tag, WorkerRecord
+from queue_core.ledger import Meta, Past, Tag, WorkerRecord
+from queue_core.series import Bucket
 from queue_core.task import Record, State
 
 
@@ -17,6 +18,7 @@ class Records(Protocol):
 
     now: int
     meta: Meta
+    history: bool  # whether series and journal can be stored
 
     def tag(self, number: int) -> Tag:
         """A known tag by its number."""
@@ -27,8 +29,20 @@ class Records(Protocol):
     def add_tag(self, name: str) -> Tag:
         """A new tag at the end of the ring."""
 
+    def remove_tag(self, tag: Tag) -> None:
+        """It is known no longer. Nothing refers to it."""
+
     def tags(self) -> Iterator[Tag]:
         """All tags in ring order, as copies: to read."""
+
+    def look(self, numbers: Sequence[int]) -> list[Tag]:
+        """Those of the tags that are known, as copies: to read."""
+
+    def known(self, number: int) -> int | None:
+        """The first known tag numbered ``number`` or more."""
+
+    def last_known(self) -> int:
+        """The last tag of the ring; 0: there is none."""
 
     def find(self, id: bytes) -> Record | None: ...
 
@@ -74,11 +88,32 @@ class Records(Protocol):
 
     def set_holder(self, tag: int, key: str, id: bytes | None) -> None: ...
 
-    def log(self, entry: Entry, name: str | None) -> None:
-        """Append to the journal."""
+    def log(self, entry: Entry, name: str | None) -> int:
+        """Append to the journal while ``meta.history``, as number ``meta.events``; its number, else 0."""
 
     def entries(self, after: int, limit: int) -> list[tuple[int, Entry]]:
         """Journal entries numbered above ``after``, oldest first."""
+
+    # --- history: only the first two are called where ``history`` is False
+
+    def past(self) -> Past | None:
+        """What is no longer kept one by one; None: nothing was written yet."""
+
+    def put_past(self, past: Past) -> None: ...
+
+    def touch(self, number: int) -> None:
+        """The tag has changed in the open bucket."""
+
+    def touched(self) -> list[int]:
+        """The tags that have."""
+
+    def clear_touched(self) -> None: ...
+
+    def buckets(self, tier: int, reverse: bool = False) -> Iterator[tuple[int, Bucket]]:
+        """Buckets of a tier by number, oldest first; not to be changed while it goes on."""
+
+    def put_bucket(self, tier: int, number: int, bucket: Bucket | None) -> None:
+        """Write or (None) remove one."""
 
     def workers(self) -> list[WorkerRecord]: ...
 

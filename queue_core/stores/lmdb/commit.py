@@ -7,13 +7,13 @@ the lead to one of those that came meanwhile (the leader/followers pattern, D. S
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import lmdb
 
 from queue_core.errors import OutcomeUnknown, QueueError, StoreBusy
-from queue_core.stores.base import Batch, Clock
+from queue_core.stores.base import Clock, Logged
 from queue_core.stores.engine import deliver
 from queue_core.stores.engine.records import Records
 from queue_core.stores.lmdb.environment import Environment, MapFull
@@ -27,7 +27,7 @@ LOOK_EVERY = 10  # polls between two looks for a removed directory
 class Call:
     """One operation on its way."""
 
-    __slots__ = ("batch", "clock", "done", "error", "grows", "led", "operation", "result", "turn")
+    __slots__ = ("clock", "done", "error", "grows", "led", "logged", "operation", "result", "turn")
 
     def __init__(self, operation: Callable[[Records], Any], clock: Clock, grows: int) -> None:
         self.operation = operation
@@ -35,7 +35,7 @@ class Call:
         self.grows = grows
         self.result: Any = None
         self.error: BaseException | None = None
-        self.batch = Batch(0, ())
+        self.logged: Sequence[Logged] = ()
         self.done = False  # committed, or refused by itself
         self.led: list[Call] = []  # those whose commit it leads, its own among them
         self.turn = threading.Lock()
@@ -178,7 +178,7 @@ class Committer:
                 for call in batch:
                     self._operate(call, records, shared=len(batch) > 1)
                     ends.append(len(records.logged))
-                first = records.finish()
+                records.finish()
             except lmdb.Error as error:
                 raise environment.translate(error) from error
             number = txn.id()
@@ -188,17 +188,17 @@ class Committer:
             environment.names.clear()
         environment.names.update(records.new_names)
         for call, start, end in zip(batch, [0, *ends], ends, strict=False):
-            call.batch, call.done = Batch(first + start, records.logged[start:end]), True
+            call.logged, call.done = records.logged[start:end], True
         environment.committed()
 
     def _operate(self, call: Call, records: LmdbRecords, shared: bool) -> None:
-        touched = records.touched
+        changes = records.changes
         try:
             call.result = call.operation(records)
         except Exception as error:
             if not shared:
                 raise
-            if records.touched != touched or not isinstance(error, QueueError):
+            if records.changes != changes or not isinstance(error, QueueError):
                 raise _Spoiled from error
             call.error = error
 

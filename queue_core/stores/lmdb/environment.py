@@ -283,6 +283,10 @@ class Environment:
                 "need: nothing was changed; work off tasks or free space"
             )
 
+    def room(self) -> tuple[int, int, int]:
+        """Bytes of the pages that hold something, of the file, and the most that the first may become."""
+        return self._used(), os.stat(self._file).st_size, self.max_size
+
     def _used(self) -> int:
         """Bytes of the pages that hold something."""
         stat = self.lmdb.stat()

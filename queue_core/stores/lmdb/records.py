@@ -5,7 +5,7 @@ host waiting: so what a transaction writes is collected and handed over in one c
 no range look at what is collected first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from itertools import islice
 from typing import Any, NamedTuple
@@ -13,10 +13,13 @@ from typing import Any, NamedTuple
 from queue_core import codec, keys
 from queue_core.errors import StoreCorrupt
 from queue_core.history import JOURNAL_LIMIT, Entry, Kind
-from queue_core.ledger import Counts, Meta, Tag, Totals, WorkerRecord
+from queue_core.ledger import Counts, Meta, Past, Tag, Totals, WorkerRecord
+from queue_core.series import Bucket
+from queue_core.stores.base import Logged
 from queue_core.stores.engine import moves
 from queue_core.task import Record, State, nonce
 
+TOUCHED_BLOCK = 256
 BLOCK = 16  # journal entries in one value: below the size at which LMDB gives a value pages of its own
 CARRIED = 1_000  # tags kept from one transaction to the next
 TRIM_EVERY = 256  # journal entries between two looks at its length
@@ -36,10 +39,12 @@ class Carried(NamedTuple):
 class LmdbRecords:
     """``Records`` over a transaction; ``finish`` writes what has changed."""
 
+    history = True
+
     def __init__(self, txn: Any, now: int, names: dict[str, int], carried: Carried | None = None) -> None:
         self.now = now
-        self.logged: list[tuple[str | None, Entry]] = []
-        self.touched = 0  # grows with every change, so that a failed operation can tell whether it made any
+        self.logged: list[Logged] = []
+        self.changes = 0  # grows with every change, so that a failed operation can tell whether it made any
         self.new_names: dict[str, int] = {}
         self._names = names
         self._txn = txn
@@ -50,6 +55,7 @@ class LmdbRecords:
         self._ready_on: set[int] = set()
         self._ready_off: set[int] = set()
         self._pending_put = False
+        self._touched: list[int] = []
         self._carried = carried.tags if carried is not None else {}
         if carried is not None:
             self.meta = carried.meta
@@ -72,7 +78,7 @@ class LmdbRecords:
 
     def _write(self, key: bytes, value: bytes | None) -> None:
         self._writes[key] = value
-        self.touched += 1
+        self.changes += 1
 
     def flush(self) -> None:
         """Hand over what is collected, so that ranges see it."""
@@ -88,15 +94,16 @@ class LmdbRecords:
             self._ready_off.clear()
             self._pending_put = False
 
-    def finish(self) -> int:
-        """Write everything that has changed; the number of the first new journal entry."""
-        first = self.meta.events + 1
-        for start in range(0, len(self.logged), BLOCK):
-            block = [entry for _, entry in self.logged[start : start + BLOCK]]
-            self._writes[keys.journal(first + start)] = codec.encode(block)
-        self.meta.events += len(self.logged)
+    def finish(self) -> None:
+        """Write everything that has changed."""
+        journal = [entry for number, _, entry in self.logged if number]
+        first = self.meta.events + 1 - len(journal)
+        for start in range(0, len(journal), BLOCK):
+            self._writes[keys.journal(first + start)] = codec.encode(journal[start : start + BLOCK])
         if self.meta.events // TRIM_EVERY != (first - 1) // TRIM_EVERY:
             self._trim_journal()
+        if self._touched:
+            self._write_touched()
         for number, (tag, before) in self._tags.items():
             after = codec.encode(tag)
             if after != before:
@@ -104,7 +111,6 @@ class LmdbRecords:
             self._carried[number] = (tag, after)
         self._writes[keys.META] = codec.encode(self.meta)
         self.flush()
-        return first
 
     def carry(self, txn: int) -> Carried:
         """After ``finish``: what the next transaction may begin with, if ``txn`` is committed."""
@@ -133,24 +139,32 @@ class LmdbRecords:
     # --- tags
 
     def tag(self, number: int) -> Tag:
+        tag = self._tag(number)
+        if tag is None:
+            raise StoreCorrupt(f"tag number {number} is not stored; run queue-core check")
+        return tag
+
+    def _tag(self, number: int) -> Tag | None:
         known = self._tags.get(number)
         if known is None and number in self._carried:
             known = self._tags[number] = self._carried[number]
         if known is None:
             data = self._get(keys.tag(number))
             if data is None:
-                raise StoreCorrupt(f"tag number {number} is not stored; run queue-core check")
+                return None
             known = self._tags[number] = (codec.decode_tag(data), data)
         return known[0]
 
     def find_tag(self, name: str) -> Tag | None:
         number = self.new_names.get(name) or self._names.get(name)
-        if number is None:
+        tag = self._tag(number) if number is not None else None
+        if tag is None:  # not known to this process, or forgotten since
             data = self._get(keys.name(name))
             if data is None:
                 return None
             number = self.new_names[name] = keys.unpack_tag(data)
-        return self.tag(number)
+            tag = self.tag(number)
+        return tag
 
     def add_tag(self, name: str) -> Tag:
         self.meta.last_tag += 1
@@ -161,9 +175,29 @@ class LmdbRecords:
         self._write(keys.name(name), keys.pack_tag(number))
         return tag
 
+    def remove_tag(self, tag: Tag) -> None:
+        self._tags.pop(tag.number, None)
+        self._carried.pop(tag.number, None)
+        self._write(keys.tag(tag.number), None)
+        self._write(keys.name(tag.name), None)
+
     def tags(self) -> Iterator[Tag]:
         for _, data in self.range(keys.TAG):
             yield codec.decode_tag(data)
+
+    def look(self, numbers: Sequence[int]) -> list[Tag]:
+        self.flush()
+        found = self._cursor.getmulti(list(map(keys.tag, numbers)))
+        return [codec.decode_tag(data) for _, data in found]
+
+    def known(self, number: int) -> int | None:
+        self.flush()
+        if self._cursor.set_range(keys.tag(number)) and (key := self._cursor.key()).startswith(keys.TAG):
+            return keys.tag_number(key)
+        return None
+
+    def last_known(self) -> int:
+        return next((keys.tag_number(key) for key, _ in self.range(keys.TAG, reverse=True)), 0)
 
     # --- tasks
 
@@ -182,7 +216,7 @@ class LmdbRecords:
 
     def put(self, old: Record | None, new: Record | None) -> None:
         writes = self._writes
-        self.touched += 1
+        self.changes += 1
         before = after = entry = None
         if old is not None:
             before, entry = keys.task_of(old), keys.index_of(old)
@@ -246,11 +280,12 @@ class LmdbRecords:
         if index is not None:
             self._write(index, None)
         self.put(None, new)
+        moves.touch(self, tag)
         for counts, totals in ((tag.counts, tag.totals), (self.meta.counts, self.meta.totals)):
             counts.add(state, -1)
             counts.add(State.DEAD, 1)
             totals.dead_lettered += 1
-        self.log(Entry(Kind.DEAD_LETTER, self.now, tag.number, id, detail=reason[:200]), tag.name)
+        moves.log(self, Kind.DEAD_LETTER, tag, new, detail=reason[:200])
         moves.review(self, tag)
         return None
 
@@ -375,9 +410,12 @@ class LmdbRecords:
     def set_holder(self, tag: int, key: str, id: bytes | None) -> None:
         self._write(keys.dedupe(tag, key), id)
 
-    def log(self, entry: Entry, name: str | None) -> None:
-        self.logged.append((name, entry))
-        self.touched += 1
+    def log(self, entry: Entry, name: str | None) -> int:
+        self.meta.events += self.meta.history
+        number = self.meta.events if self.meta.history else 0
+        self.logged.append((number, name, entry))
+        self.changes += 1
+        return number
 
     def entries(self, after: int, limit: int) -> list[tuple[int, Entry]]:
         start = keys.journal(after + 1)
@@ -403,6 +441,45 @@ class LmdbRecords:
                 blocks.append(key)
         for key in blocks:
             self._writes[key] = None
+
+    # --- history
+
+    def past(self) -> Past | None:
+        data = self._get(keys.PAST)
+        return codec.decode_past(data) if data is not None else None
+
+    def put_past(self, past: Past) -> None:
+        self._write(keys.PAST, codec.encode(past))
+
+    def touch(self, number: int) -> None:
+        self._touched.append(number)
+        self.changes += 1
+
+    def touched(self) -> list[int]:
+        assert not self._touched  # asked before anything changes
+        found = [number for _, data in self.range(keys.TOUCHED) for number in keys.unpack_tags(data)]
+        return found[: self.meta.touched]
+
+    def clear_touched(self) -> None:
+        for key in [key for key, _ in self.range(keys.TOUCHED)]:
+            self._write(key, None)
+        self.meta.touched = 0
+
+    def _write_touched(self) -> None:
+        """In blocks, so that clearing takes few calls."""
+        begin = self.meta.touched // TOUCHED_BLOCK * TOUCHED_BLOCK
+        before = self._get(keys.touched(begin)) if begin < self.meta.touched else None
+        numbers = [*(keys.unpack_tags(before) if before is not None else ()), *self._touched]
+        for start in range(0, len(numbers), TOUCHED_BLOCK):
+            self._writes[keys.touched(begin + start)] = keys.pack_tags(numbers[start : start + TOUCHED_BLOCK])
+        self.meta.touched += len(self._touched)
+
+    def buckets(self, tier: int, reverse: bool = False) -> Iterator[tuple[int, Bucket]]:
+        for key, data in self.range(keys.buckets(tier), reverse=reverse):
+            yield keys.bucket_number(key), codec.decode_bucket(data)
+
+    def put_bucket(self, tier: int, number: int, bucket: Bucket | None) -> None:
+        self._write(keys.bucket(tier, number), codec.encode(bucket) if bucket is not None else None)
 
     def workers(self) -> list[WorkerRecord]:
         return [codec.decode_worker(data) for _, data in self.range(keys.WORKER)]

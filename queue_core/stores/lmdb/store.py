@@ -11,6 +11,8 @@ from queue_core import codec, keys
 from queue_core.errors import InvalidArgument, StoreCorrupt, StoreGone, StoreVersion
 from queue_core.history import Entry
 from queue_core.ledger import FORMAT
+from queue_core.series import TIERS
+from queue_core.snapshot import Storage
 from queue_core.stores.base import Capabilities, Clock, Done, Inventory
 from queue_core.stores.embedded import EmbeddedStore, Operation
 from queue_core.stores.engine.records import Records
@@ -27,7 +29,9 @@ class LmdbStore(EmbeddedStore):
 
     def __init__(self, environment: Environment, clock: Clock) -> None:
         self.url = f"lmdb://{environment.path}"
-        self.capabilities = Capabilities(durable=environment.durability != "none", multi_process=True, journal=True)
+        self.capabilities = Capabilities(
+            durable=environment.durability != "none", multi_process=True, journal=True, history=True
+        )
         self._environment = environment
         self._clock = clock
         self._closed = False
@@ -45,13 +49,17 @@ class LmdbStore(EmbeddedStore):
         self._check_open()
         call = Call(operation, self._clock, grows)
         self._committer.run(call)
-        return Done(call.result, [call.batch])
+        return Done(call.result, call.logged)
 
     @contextmanager
     def _read(self) -> Iterator[Records]:
         self._check_open()
         with self._environment.reading() as txn:
             yield LmdbRecords(txn, self._clock(), {})  # the names known by now may be newer than this transaction
+
+    def storage(self) -> Storage:
+        self._check_open()
+        return Storage(*self._environment.room())
 
     def mark(self) -> int:
         self._check_open()
@@ -82,6 +90,9 @@ class LmdbStore(EmbeddedStore):
             meta=records.meta,
             tags=every,
             records=_tasks(records, problems),
+            buckets=[bucket for tier in range(len(TIERS)) for _, bucket in records.buckets(tier)],
+            past=records.past(),
+            touched=records.touched(),
             eligible={keys.tag_number(key) for key, _ in records.range(keys.ELIGIBLE)},
             timers={number: at for at, number in (keys.timer_parts(key) for key, _ in records.range(keys.TIMER))},
             holders=[(keys.dedupe_tag(key), id) for key, id in records.range(keys.DEDUPE)],
@@ -165,3 +176,15 @@ def _prepare(environment: Environment, store: LmdbStore, clock: Clock) -> None:
     found = codec.decode_meta(data).format
     if found > FORMAT:
         raise StoreVersion(f"{environment.path} has format {found}; this queue_core knows {FORMAT}: upgrade queue_core")
+    if found < FORMAT:
+        store._write(_upgrade)
+
+
+def _upgrade(tx: Records) -> None:
+    """From format 1: what has been done so far counts as expired history; the journal may name any tag."""
+    meta = tx.meta
+    if meta.format == 1:
+        meta.format, meta.end_tag = FORMAT, meta.last_tag
+        for known in list(tx.tags()):
+            tag = tx.tag(known.number)
+            tag.event, tag.aged = meta.events, meta.aged

@@ -1,0 +1,193 @@
+"""Measured history: buckets opened, closed, rolled up and expired, tags forgotten, all as side effects of commits.
+
+A tag that changes for the first time in a bucket keeps its totals of that moment as its mark; what it did in the bucket
+is the difference. So a commit writes nothing for the series beside the tags that it writes anyway, and a bucket is
+put together when the first commit after its end closes it.
+"""
+
+from itertools import islice, takewhile
+
+from msgspec.structs import replace
+
+from queue_core import codec
+from queue_core.histogram import merged
+from queue_core.history import JOURNAL_KEPT
+from queue_core.ledger import FORMAT, Past, Tag, Totals, samples
+from queue_core.rotation import Turn
+from queue_core.series import FINE, HOUR, TIERS, Bucket, Row, Series, compose, merge, row_of, without_forgotten
+from queue_core.stores.engine.records import Records
+from queue_core.task import moment
+
+SWEEP = 500  # tags looked at when a bucket is closed, and at most by each commit until a sweep has caught up
+SLACK = 2 * HOUR  # clocks set back by more than that in all may hide the oldest buckets of a span
+ROLLED = 8  # buckets of a tier that are moved on at a time; one is written
+
+
+def roll(tx: Records) -> None:
+    """Before anything else in a commit: when the clock has left the open bucket, close it and open the next.
+
+    A clock that is set back by less than a bucket stays in the open one.
+    """
+    meta = tx.meta
+    if meta.format != FORMAT:
+        return  # it is about to be upgraded
+    if not (meta.bucket and meta.opened - FINE <= tx.now < meta.opened + FINE):
+        past = _past(tx)
+        if meta.history and meta.bucket:
+            _close(tx, past)
+            _roll_up(tx, past)
+        meta.sweep_left += SWEEP + 2 * (meta.last_tag - past.last_tag)  # faster than new tags come
+        past.last_tag = meta.last_tag
+        _open(tx, past)
+    if meta.sweep_left:
+        _sweep(tx)
+
+
+def _past(tx: Records) -> Past:
+    """A store that was written before there was history counts what it has done as expired."""
+    return tx.past() or Past(Totals(), tx.meta.totals.plus(Totals()), Totals())
+
+
+def _open(tx: Records, past: Past) -> None:
+    meta = tx.meta
+    meta.bucket += 1
+    meta.opened = tx.now - tx.now % FINE
+    past.mark = meta.totals.plus(Totals())
+    tx.put_past(past)
+
+
+def _close(tx: Records, past: Past) -> None:
+    bucket = _gather(tx, past, tx.meta.opened + FINE)
+    if bucket is not None:
+        tx.put_bucket(0, tx.meta.bucket, bucket)
+    tx.clear_touched()
+
+
+def _gather(tx: Records, past: Past, end: int) -> Bucket | None:
+    """The open bucket, up to its end; None when nothing happened and nothing waits.
+
+    Of the tags that did nothing in it, those are looked at that the bucket before has kept, and the next piece of the
+    sweep: a tag that waits without being served is found there, and then stays.
+    """
+    meta = tx.meta
+    numbers = dict.fromkeys(tx.touched())
+    for _, before in islice(tx.buckets(0, reverse=True), 1):
+        numbers |= dict.fromkeys(before.tags)
+    start = tx.known(past.swept + 1) or tx.known(1) or 1
+    numbers |= dict.fromkeys(range(start, start + SWEEP))
+    rows: dict[int, Row] = {}
+    for tag in tx.look(list(numbers)):
+        touched = tag.bucket == meta.bucket
+        oldest = max(end - tag.head_ready, 0) if tag.head else 0
+        if touched or oldest:
+            changed = tag.totals.plus(mark_of(tag), -1) if touched else Totals()
+            rows[tag.number] = row_of(changed, tag.counts, oldest, tag.longest if touched else 0)
+    changed = meta.totals.plus(past.mark, -1)
+    if not rows and changed == Totals():
+        return None
+    return compose(meta.opened, end - meta.opened, meta.aged, rows, row_of(changed, meta.counts, 0, 0))
+
+
+def mark_of(tag: Tag) -> Totals:
+    return codec.decode_totals(tag.mark) if tag.mark else Totals()
+
+
+def _roll_up(tx: Records, past: Past) -> None:
+    """Move what is too old for a tier into the next coarser one; what is too old for the last is added up."""
+    for tier, (_, kept) in enumerate(TIERS):
+        for number, bucket in list(islice(tx.buckets(tier), ROLLED)):
+            if tx.meta.aged - bucket.aged <= kept:
+                break
+            tx.put_bucket(tier, number, None)
+            if tier + 1 == len(TIERS):
+                past.expired = past.expired.plus(bucket.totals())
+                continue
+            width = TIERS[tier + 1][0]
+            start = bucket.start - bucket.start % width
+            newest = next(tx.buckets(tier + 1, reverse=True), None)
+            if newest is not None and newest[1].start == start:
+                tx.put_bucket(tier + 1, newest[0], merge(newest[1], bucket, width))
+            else:
+                tx.put_bucket(tier + 1, number, replace(bucket, start=start, width=width))
+
+
+def switch(tx: Records, on: bool) -> None:
+    """Begin or cease to write history. What passes meanwhile counts as expired."""
+    meta = tx.meta
+    if on == meta.history:
+        return
+    past = _past(tx)
+    if on:
+        past.expired = past.expired.plus(meta.totals).plus(past.mark, -1)
+    else:
+        _close(tx, past)
+    meta.history = on
+    _open(tx, past)
+
+
+def _sweep(tx: Records) -> None:
+    """Look at the next tags of the ring and forget those with nothing to remember."""
+    meta = tx.meta
+    past = _past(tx)
+    piece = min(max(SWEEP, meta.sweep_left // 8), meta.sweep_left)
+    meta.sweep_left -= piece
+    start = tx.known(past.swept + 1) or tx.known(1)
+    if start is None:
+        return
+    past.swept = min(start + piece - 1, meta.last_tag)
+    for tag in tx.look(range(start, past.swept + 1)):
+        if _forgettable(tx, tag):
+            forget(tx, past, tag)
+    tx.put_past(past)
+
+
+def _forgettable(tx: Records, tag: Tag) -> bool:
+    """There is nothing to remember: no task, setting or running interval, no journal entry, no change of late."""
+    meta = tx.meta
+    return (
+        not tag.counts.all
+        and tag.plain
+        and not tag.timer
+        and tag.bucket != meta.bucket
+        and meta.aged - tag.aged >= meta.tag_retention
+        and (not tag.event or tag.event + JOURNAL_KEPT <= meta.events)
+    )
+
+
+def forget(tx: Records, past: Past, tag: Tag) -> None:
+    """Fold a tag's totals into those of all forgotten ones. Seen again, it joins at the ring's end."""
+    meta = tx.meta
+    tx.remove_tag(tag)
+    past.forgotten = past.forgotten.plus(tag.totals)
+    for ours, theirs in (("forgotten_waits", tag.waits), ("forgotten_services", tag.services)):
+        setattr(past, ours, merged([samples(getattr(past, ours)), samples(theirs)]))
+    if tag.number == meta.end_tag:
+        meta.end_tag = tx.last_known()
+        if meta.turn.tag > meta.end_tag:  # a tag first seen later waits for the round's end
+            meta.turn = Turn()
+
+
+def series(tx: Records, since: int | None, until: int | None) -> Series:
+    """The buckets that reach into the span, the open one as it is now; coarse ones first, as they are older."""
+    meta, past = tx.meta, tx.past()
+    oldest = 0 if since is None else meta.aged - (tx.now - since) - SLACK
+    found: list[Bucket] = []
+    for tier in range(len(TIERS)) if past is not None else ():
+        recent = takewhile(lambda bucket: bucket.aged >= oldest, (found for _, found in tx.buckets(tier, reverse=True)))
+        found += recent
+    found.reverse()
+    if past is not None and meta.history and meta.bucket:
+        now = _gather(tx, past, min(max(tx.now, meta.opened + 1), meta.opened + FINE))
+        found += [now] if now is not None else []
+    found = [
+        bucket
+        for bucket in found
+        if (since is None or bucket.start + bucket.width > since) and (until is None or bucket.start < until)
+    ]
+    numbers = sorted({number for bucket in found for number in bucket.tags})
+    names = {tag.number: tag.name for tag in tx.look(numbers)}
+    if len(names) < len(numbers):
+        gone = set(numbers) - names.keys()
+        found = [without_forgotten(bucket, gone) if gone & set(bucket.tags) else bucket for bucket in found]
+    expired = past.expired if past is not None else Totals()
+    return Series(moment(tx.now), tuple(found), names, expired)
