@@ -97,7 +97,7 @@ def _history(inventory: Inventory, say: Say) -> None:
         return
     if not meta.history:
         return
-    if sorted(inventory.touched) != sorted(tag.number for tag in inventory.tags if tag.bucket == meta.bucket):
+    if sorted(inventory.touched) != sorted(tag.number for tag in inventory.tags if tag.measured.bucket == meta.bucket):
         say(7, "the list of tags that have changed in the open bucket is not that of the tags")
     summed = past.expired.plus(meta.totals).plus(past.mark, -1)
     for bucket in inventory.buckets:
@@ -110,7 +110,7 @@ def _history(inventory: Inventory, say: Say) -> None:
                    f"{getattr(meta.totals, field)}")  # fmt: skip
     opened = Totals()
     for tag in inventory.tags:
-        if tag.bucket == meta.bucket:
+        if tag.measured.bucket == meta.bucket:
             opened = opened.plus(tag.totals).plus(measure.mark_of(tag), -1)
     if opened != meta.totals.plus(past.mark, -1):
         say(7, f"the tags' part of the open bucket sums to {opened}, the queue's is {meta.totals.plus(past.mark, -1)}")
@@ -124,7 +124,7 @@ def _counters(inventory: Inventory, tags: dict[int, Tag], counted: dict[int, Cou
         for field in Totals.__struct_fields__:
             summed[field] += getattr(past.forgotten, field)
     for name in ("waits", "services"):
-        parts = [samples(getattr(tag, name)) for tag in inventory.tags]
+        parts = [samples(getattr(tag.measured, name)) for tag in inventory.tags]
         parts += [samples(getattr(past, f"forgotten_{name}"))] if past is not None else []
         if merged(parts) != samples(getattr(meta, name)):
             say(2, f"the histogram of {name} of the queue is not the sum of those of its tags")

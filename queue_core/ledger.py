@@ -6,7 +6,7 @@ They are mutable on purpose: a transaction loads each once, changes it in place,
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -84,14 +84,34 @@ def samples(stored: Samples | dict[int, int]) -> dict[int, int]:
     return stored if type(stored) is dict else _samples(stored)  # type: ignore[arg-type]
 
 
+class Measured(msgspec.Struct, array_like=True, gc=False):
+    """What a tag carries for the measured history."""
+
+    waits: Samples = NO_SAMPLES
+    services: Samples = NO_SAMPLES
+    bucket: int = 0  # the bucket of the series that it changed in last
+    mark: bytes = b""  # its totals at the beginning of that one; nothing: it was new
+    longest: int = 0  # the longest wait that was served in it
+    aged: int = 0  # the retention clock when it first changed in it
+    event: int = 0  # the number of its newest journal entry
+
+
+_AS_NEW = msgspec.Raw(b"\x90")  # every field as it is by default
+_totals = msgspec.msgpack.Decoder(Totals).decode
+_measured = msgspec.msgpack.Decoder(Measured).decode
+
+
 class Tag(msgspec.Struct, array_like=True, gc=False):
-    """One tag: its place in the ring, its settings, its counts."""
+    """One tag: its place in the ring, its settings, its counts.
+
+    A snapshot reads all of them and is asked for the totals of few: those, and what is measured, are decoded late.
+    """
 
     number: int
     name: str
     first_seen: int
     counts: Counts
-    totals: Totals
+    totals_: msgspec.Raw = _AS_NEW
     weight: int = 1
     paused: bool = False
     max_inflight: int | None = None
@@ -105,13 +125,21 @@ class Tag(msgspec.Struct, array_like=True, gc=False):
     eligible_serve: int = 0
     last_serve: int = 0  # serve number
     last_served: int = 0  # when
-    waits: Samples = NO_SAMPLES
-    services: Samples = NO_SAMPLES
-    bucket: int = 0  # the bucket of the series that it changed in last
-    mark: bytes = b""  # its totals at the beginning of that one; nothing: it was new
-    longest: int = 0  # the longest wait that was served in it
-    aged: int = 0  # the retention clock when it first changed in it
-    event: int = 0  # the number of its newest journal entry
+    measured_: msgspec.Raw = _AS_NEW
+
+    @property
+    def totals(self) -> Totals:
+        found: Any = self.totals_
+        if type(found) is msgspec.Raw:
+            self.totals_ = found = _totals(found)  # type: ignore[assignment]
+        return found  # type: ignore[no-any-return]
+
+    @property
+    def measured(self) -> Measured:
+        found: Any = self.measured_
+        if type(found) is msgspec.Raw:
+            self.measured_ = found = _measured(found)  # type: ignore[assignment]
+        return found  # type: ignore[no-any-return]
 
     @property
     def plain(self) -> bool:
@@ -193,15 +221,8 @@ class Meta(msgspec.Struct, array_like=True):
 
 
 def copied(record: T) -> T:
-    """A copy of a tag or of the queue's numbers that shares nothing that is changed in place."""
-    return msgspec.structs.replace(
-        record, counts=msgspec.structs.replace(record.counts), totals=msgspec.structs.replace(record.totals),
-        waits=_copied(record.waits), services=_copied(record.services),
-    )  # fmt: skip
-
-
-def _copied(stored: Samples | dict[int, int]) -> Samples:
-    return Samples(_encode(stored)) if type(stored) is dict else stored  # type: ignore[return-value]
+    """A copy of a tag, or of the queue's numbers, that shares nothing that is changed in place."""
+    return msgspec.msgpack.decode(_encode(record), type=type(record))
 
 
 class Past(msgspec.Struct, array_like=True):

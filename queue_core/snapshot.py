@@ -114,12 +114,12 @@ class TagStats(msgspec.Struct, frozen=True, gc=False):
     @property
     def waits(self) -> Times:
         """How long its tasks had been pending when they were leased."""
-        return Times(samples(self._tag.waits), self._tag.totals.wait)
+        return Times(samples(self._tag.measured.waits), self._tag.totals.wait)
 
     @property
     def services(self) -> Times:
         """How long its attempts took, from the lease to the end."""
-        return Times(samples(self._tag.services), self._tag.totals.service)
+        return Times(samples(self._tag.measured.services), self._tag.totals.service)
 
     @property
     def first_seen_at(self) -> datetime:

@@ -19,7 +19,7 @@ RECORD = Record(
     Hold(1, 2**64 - 1, "owner", 3, 4, 5, 6), (Attempt(1, 1, "o", 1, 2, Outcome.NACKED, "e\n"),), "error", "why", 9, 10,
     11, State.PENDING,
 )  # fmt: skip
-TAG = Tag(1, "é\0" * 100, 2, Counts(1, 2, 3, 4, 5), Totals(6), weight=3, paused=True, max_inflight=0)
+TAG = Tag(1, "é\0" * 100, 2, Counts(1, 2, 3, 4, 5), msgspec.Raw(b"\x91\x06"), weight=3, paused=True, max_inflight=0)
 META = Meta(Counts(), Totals(pushed=7), last_tag=3, dead_retention=0)
 WORKER = WorkerRecord("id", "host", 1, 2, 3)
 ENTRIES = [Entry(Kind.LEASE, 1, 2, b"\x00" * 16, "owner", 3, 4, 5, "detail", 6), Entry(Kind.CONFIGURE, 1, 0)]

@@ -84,7 +84,7 @@ class MemoryRecords:
     def add_tag(self, name: str) -> Tag:
         self.meta.last_tag += 1
         number = self.meta.last_tag
-        tag = Tag(number, name, self.now, Counts(), Totals())
+        tag = Tag(number, name, self.now, Counts())
         self._tags[number] = tag
         self._names[name] = number
         self._saved_tags[number] = tag

@@ -202,14 +202,14 @@ def serve(tx: Records, n: int, ttl: int, owner: str) -> list[Found]:
         wait = max(now - old.ready, 0)
         turn = rotation.begin(meta.turn, number, tag.weight)
         entry = Entry(Kind.LEASE, now, number, old.id, owner, meta.serves, tag.eligible_serve, wait, "", turn.weight)
-        tag.event = tx.log(entry, tag.name) or tag.event
+        moves.noted(tx, tag, entry)
         meta.turn = rotation.advance(turn, meta.end_tag)
         tag.last_serve, tag.last_served = meta.serves, now
         moves.touch(tx, tag)
         for totals in (tag.totals, meta.totals):
             totals.leased += 1
             totals.wait += wait
-        tag.longest = max(tag.longest, wait)
+        tag.measured.longest = max(tag.measured.longest, wait)
         moves.sample(tx, tag, "waits", wait)
         if tag.min_interval:
             tag.timer = now + tag.min_interval

@@ -77,11 +77,11 @@ def _gather(tx: Records, past: Past, end: int) -> Bucket | None:
     numbers |= dict.fromkeys(range(start, start + SWEEP))
     rows: dict[int, Row] = {}
     for tag in tx.look(list(numbers)):
-        touched = tag.bucket == meta.bucket
+        touched = tag.measured.bucket == meta.bucket
         oldest = max(end - tag.head_ready, 0) if tag.head else 0
         if touched or oldest:
             changed = tag.totals.plus(mark_of(tag), -1) if touched else Totals()
-            rows[tag.number] = row_of(changed, tag.counts, oldest, tag.longest if touched else 0)
+            rows[tag.number] = row_of(changed, tag.counts, oldest, tag.measured.longest if touched else 0)
     changed = meta.totals.plus(past.mark, -1)
     if not rows and changed == Totals():
         return None
@@ -89,7 +89,7 @@ def _gather(tx: Records, past: Past, end: int) -> Bucket | None:
 
 
 def mark_of(tag: Tag) -> Totals:
-    return codec.decode_totals(tag.mark) if tag.mark else Totals()
+    return codec.decode_totals(tag.measured.mark) if tag.measured.mark else Totals()
 
 
 def _roll_up(tx: Records, past: Past) -> None:
@@ -143,14 +143,13 @@ def _sweep(tx: Records) -> None:
 
 def _forgettable(tx: Records, tag: Tag) -> bool:
     """There is nothing to remember: no task, setting or running interval, no journal entry, no change of late."""
-    meta = tx.meta
+    if tag.counts.all or not tag.plain or tag.timer:
+        return False
+    meta, measured = tx.meta, tag.measured
     return (
-        not tag.counts.all
-        and tag.plain
-        and not tag.timer
-        and tag.bucket != meta.bucket
-        and meta.aged - tag.aged >= meta.tag_retention
-        and (not tag.event or tag.event + JOURNAL_KEPT <= meta.events)
+        measured.bucket != meta.bucket
+        and meta.aged - measured.aged >= meta.tag_retention
+        and (not measured.event or measured.event + JOURNAL_KEPT <= meta.events)
     )
 
 
@@ -159,7 +158,7 @@ def forget(tx: Records, past: Past, tag: Tag) -> None:
     meta = tx.meta
     tx.remove_tag(tag)
     past.forgotten = past.forgotten.plus(tag.totals)
-    for ours, theirs in (("forgotten_waits", tag.waits), ("forgotten_services", tag.services)):
+    for ours, theirs in (("forgotten_waits", tag.measured.waits), ("forgotten_services", tag.measured.services)):
         setattr(past, ours, merged([samples(getattr(past, ours)), samples(theirs)]))
     if tag.number == meta.end_tag:
         meta.end_tag = tx.last_known()

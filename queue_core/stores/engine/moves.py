@@ -15,7 +15,7 @@ MOVED_BY_TIME = (State.SCHEDULED, State.INFLIGHT)
 def new_tag(tx: Records, name: str) -> Tag:
     """A tag at the end of the ring."""
     tag = tx.add_tag(name)
-    tag.aged = tx.meta.aged
+    tag.measured.aged = tx.meta.aged
     tx.meta.end_tag = tag.number
     return tag
 
@@ -88,19 +88,19 @@ def review(tx: Records, tag: Tag) -> None:
 
 def touch(tx: Records, tag: Tag) -> None:
     """Before the totals of a tag change: the first change in a bucket of the series keeps what they were."""
-    meta = tx.meta
-    if tag.bucket == meta.bucket:
+    meta, measured = tx.meta, tag.measured
+    if measured.bucket == meta.bucket:
         return
-    tag.bucket, tag.aged, tag.longest = meta.bucket, meta.aged, 0
+    measured.bucket, measured.aged, measured.longest = meta.bucket, meta.aged, 0
     if meta.history:
-        tag.mark = codec.encode(tag.totals)
+        measured.mark = codec.encode(tag.totals)
         tx.touch(tag.number)
 
 
 def sample(tx: Records, tag: Tag, name: str, time: int) -> None:
     """Add a wait or a service time to the histograms of a tag and of the queue."""
     bucket = bucket_of(time)
-    for holder in (tag, tx.meta):
+    for holder in (tag.measured, tx.meta):
         counts = getattr(holder, name)
         if type(counts) is not dict:
             counts = samples(counts)
@@ -117,8 +117,14 @@ def count(tx: Records, tag: Tag, **steps: int) -> None:
 
 
 def log(tx: Records, kind: Kind, tag: Tag, record: Record, *, owner: str = "", detail: str = "") -> None:
-    number = tx.log(Entry(kind, tx.now, tag.number, record.id, owner, detail=detail), tag.name)
-    tag.event = number or tag.event
+    noted(tx, tag, Entry(kind, tx.now, tag.number, record.id, owner, detail=detail))
+
+
+def noted(tx: Records, tag: Tag, entry: Entry) -> None:
+    """Log an entry of a tag, which is known as long as the journal names it."""
+    number = tx.log(entry, tag.name)
+    if number:
+        tag.measured.event = number
 
 
 def served_for(tx: Records, record: Record) -> int:

@@ -171,7 +171,7 @@ def configure(tx: Records, name: str | None, changes: dict[str, int | bool | Non
             tx.log(Entry(Kind.CONFIGURE, tx.now, 0, detail=detail), None)
         return read.queue_settings(tx.meta)
     tag = tx.find_tag(name) or moves.new_tag(tx, name)
-    tag.aged = tx.meta.aged
+    tag.measured.aged = tx.meta.aged
     for key, value in changes.items():
         setattr(tag, key, value)
     if changes.get("min_interval") == 0 and tag.timer:
@@ -179,5 +179,5 @@ def configure(tx: Records, name: str | None, changes: dict[str, int | bool | Non
         tag.timer = 0
     moves.review(tx, tag)
     if changes:
-        tag.event = tx.log(Entry(Kind.CONFIGURE, tx.now, tag.number, detail=detail), tag.name) or tag.event
+        moves.noted(tx, tag, Entry(Kind.CONFIGURE, tx.now, tag.number, detail=detail))
     return settings_of(tag)

@@ -169,7 +169,7 @@ class LmdbRecords:
     def add_tag(self, name: str) -> Tag:
         self.meta.last_tag += 1
         number = self.meta.last_tag
-        tag = Tag(number, name, self.now, Counts(), Totals())
+        tag = Tag(number, name, self.now, Counts())
         self._tags[number] = (tag, b"")
         self.new_names[name] = number
         self._write(keys.name(name), keys.pack_tag(number))
@@ -182,8 +182,13 @@ class LmdbRecords:
         self._write(keys.name(tag.name), None)
 
     def tags(self) -> Iterator[Tag]:
-        for _, data in self.range(keys.TAG):
-            yield codec.decode_tag(data)
+        self.flush()
+        cursor, last = self._txn.cursor(), keys.tag((1 << 32) - 1)
+        if cursor.set_range(keys.TAG):
+            for key, data in cursor.iternext():  # there may be many, and a range costs more
+                if key > last:
+                    return
+                yield codec.decode_tag(data)
 
     def look(self, numbers: Sequence[int]) -> list[Tag]:
         self.flush()

@@ -187,4 +187,4 @@ def _upgrade(tx: Records) -> None:
         meta.format, meta.end_tag = FORMAT, meta.last_tag
         for known in list(tx.tags()):
             tag = tx.tag(known.number)
-            tag.event, tag.aged = meta.events, meta.aged
+            tag.measured.event, tag.measured.aged = meta.events, meta.aged
