@@ -20,6 +20,7 @@ from queue_core.errors import (
     StoreVersion,
     TaskNotFound,
 )
+from queue_core.forecast import Forecast
 from queue_core.histogram import Times
 from queue_core.history import Event, Kind
 from queue_core.queue import Item, Queue, Serializer, Undecodable, View, open_queue
@@ -34,6 +35,7 @@ __all__ = [
     "Event",
     "Explanation",
     "Finding",
+    "Forecast",
     "InvalidArgument",
     "InvalidFilter",
     "InvalidPayload",

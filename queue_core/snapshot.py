@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
+from queue_core.forecast import Forecast
 from queue_core.histogram import Times
 from queue_core.ledger import Tag, Totals, samples
 from queue_core.task import SECOND, Task, moment
@@ -248,7 +249,8 @@ class Explanation:
     ``ahead`` counts the tasks before it in its tag (exact to 10,000, ``ahead_exact`` tells);
     ``turns`` of its tag and ``serves`` of the whole queue come before it under the present load, None
     when that cannot be said (it is not pending, or its tag is held back). ``blocked_by`` says what
-    holds its tag back, ``text`` says it all in words.
+    holds its tag back, ``text`` says it all in words. ``forecast`` tells when its serve is to be expected by how the
+    last five minutes went; None when that cannot be said.
     """
 
     task: Task
@@ -258,6 +260,7 @@ class Explanation:
     serves: int | None
     blocked_by: WhyNot | None
     text: str
+    forecast: Forecast | None = None
 
 
 @dataclass(frozen=True, slots=True)

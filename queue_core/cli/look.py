@@ -173,7 +173,8 @@ def get(session: Session, id: str) -> None:
 @json_option
 @pass_session
 def explain(session: Session, id: str) -> None:
-    """Say why a task is not running yet: what is ahead of it in its tag, and what holds its tag back.
+    """Say why a task is not running yet: what is ahead of it in its tag, what holds its tag back, and when its turn is
+    to be expected by the rate of the last five minutes.
 
     \b
     Example:
@@ -187,6 +188,9 @@ def explain(session: Session, id: str) -> None:
                 "id": story.task.id, "tag": story.task.tag, "state": story.task.state, "ahead": story.ahead,
                 "ahead_exact": story.ahead_exact, "turns": story.turns, "serves": story.serves,
                 "blocked_by": story.blocked_by, "text": story.text,
+                "expected_seconds": story.forecast and story.forecast.expected,
+                "earliest_seconds": story.forecast and story.forecast.earliest,
+                "latest_seconds": story.forecast and story.forecast.latest,
             }
         )  # fmt: skip
     else:

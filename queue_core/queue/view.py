@@ -53,7 +53,7 @@ class View:
         found, explanation = self._reader.explain(parse_id(id))
         return Explanation(
             self._task(found), explanation.ahead, explanation.ahead_exact, explanation.turns, explanation.serves,
-            explanation.blocked_by, explanation.text,
+            explanation.blocked_by, explanation.text, explanation.forecast,
         )  # fmt: skip
 
     def journal(self, *, after: int | None = None, limit: int = 1_000, tag: str | None = None) -> list[Event]:

@@ -10,7 +10,7 @@ from queue_core.ledger import Meta, WorkerRecord
 from queue_core.series import Series
 from queue_core.snapshot import Explanation, Settings, Snapshot
 from queue_core.stores.base import Change, Done, Ending, Found, Inventory, Logged, NewTask
-from queue_core.stores.engine import deliver, measure, operate, read
+from queue_core.stores.engine import deliver, explain, measure, operate, read
 from queue_core.stores.engine import settle as settling
 from queue_core.stores.engine.records import Records
 from queue_core.task import State, Token
@@ -47,7 +47,7 @@ class RecordReader:
         return read.snapshot(self._records)
 
     def explain(self, id: bytes) -> tuple[Found, Explanation]:
-        return read.explain(self._records, id)
+        return explain.explain(self._records, id)
 
     def journal(self, after: int, limit: int, tag: str | None) -> list[Logged]:
         return read.journal(self._records, after, limit, tag)

@@ -337,3 +337,50 @@ def test_every_counter_of_a_bucket_has_a_column(queue: Queue) -> None:
     fill(queue, a=1)
     (bucket,) = queue.series().buckets
     assert {field: bucket.whole(field) for field in COUNTERS if bucket.whole(field)} == {"pushed": 1}
+
+
+# --- when a task's turn is to be expected
+
+
+def test_a_task_is_expected_by_the_rate_of_late(queue: Queue, clock: Any) -> None:
+    fill(queue, a=400, b=400)
+    for _ in range(60):
+        clock.advance(1)
+        serve(queue, 2)
+    told = queue.explain(queue.tasks("pending", tag="b", reverse=True).items[0].id)
+    assert told.serves is not None
+    assert told.forecast is not None
+    assert told.forecast.expected == pytest.approx((told.serves + 1) / 2, rel=0.05)
+    assert told.forecast.earliest < told.forecast.expected < told.forecast.latest < 2 * told.forecast.expected
+    assert "expected in about" in told.text
+
+
+def test_a_pause_of_all_workers_counts_and_ends_in_no_forecast(queue: Queue, clock: Any) -> None:
+    fill(queue, a=100)
+    for _ in range(20):
+        clock.advance(1)
+        serve(queue, 1)
+    (task,) = queue.tasks("pending", reverse=True, limit=1)
+    soon = queue.explain(task.id).forecast
+    clock.advance(60)
+    later_on = queue.explain(task.id).forecast
+    assert soon is not None
+    assert later_on is not None
+    assert later_on.expected == pytest.approx(4 * soon.expected)
+    clock.advance(600)
+    fill(queue, a=1)
+    assert queue.explain(task.id).forecast is None
+    assert "when cannot be told" in queue.explain(task.id).text
+
+
+def test_time_in_which_workers_were_short_of_tasks_does_not_count(queue: Queue, clock: Any) -> None:
+    fill(queue, a=1)
+    serve(queue, 1)
+    clock.advance(120)
+    fill(queue, a=100)
+    for _ in range(20):
+        clock.advance(1)
+        serve(queue, 1)
+    told = queue.explain(queue.tasks("pending", reverse=True).items[0].id)
+    assert told.forecast is not None
+    assert told.forecast.expected == pytest.approx(80, rel=0.05)

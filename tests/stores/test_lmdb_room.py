@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import itertools
+import os
 import resource
 import signal
 import threading
@@ -265,4 +266,19 @@ def test_the_slots_of_dead_readers_are_found_when_all_are_taken(
             child.kill()
             child.wait()
         assert queue.counts().pending == 1
+        assert queue.check() == []
+
+
+def test_the_room_that_is_told_ends_at_the_disk_or_at_the_map(tmp_path: Path) -> None:
+    with open_queue(tmp_path / "open") as queue:
+        told = queue.storage()
+        disk = os.statvfs(tmp_path)
+        assert told.used is not None
+        assert told.file is not None
+        assert told.limit is not None
+        assert 0 < told.used <= told.file < told.limit < 1 << 40
+        assert told.limit <= disk.f_blocks * disk.f_frsize
+        assert queue.check() == []
+    with open_queue(tmp_path / "small", max_size=1 << 24) as queue:
+        assert queue.storage().limit == 1 << 24
         assert queue.check() == []

@@ -5,6 +5,7 @@ is the difference. So a commit writes nothing for the series beside the tags tha
 put together when the first commit after its end closes it.
 """
 
+from collections.abc import Iterator
 from itertools import islice, takewhile
 
 from msgspec.structs import replace
@@ -171,22 +172,37 @@ def series(tx: Records, since: int | None, until: int | None) -> Series:
     meta, past = tx.meta, tx.past()
     oldest = 0 if since is None else meta.aged - (tx.now - since) - SLACK
     found: list[Bucket] = []
-    for tier in range(len(TIERS)) if past is not None else ():
-        recent = takewhile(lambda bucket: bucket.aged >= oldest, (found for _, found in tx.buckets(tier, reverse=True)))
-        found += recent
+    for bucket in _newest_first(tx) if past is not None else ():
+        found.append(bucket)
+        if bucket.aged < oldest:  # one more, which tells how things stood before
+            break
     found.reverse()
     if past is not None and meta.history and meta.bucket:
         now = _gather(tx, past, min(max(tx.now, meta.opened + 1), meta.opened + FINE))
         found += [now] if now is not None else []
-    found = [
+    earlier = list(takewhile(lambda bucket: since is not None and bucket.start + bucket.width <= since, found))
+    inside = [
         bucket
         for bucket in found
         if (since is None or bucket.start + bucket.width > since) and (until is None or bucket.start < until)
     ]
-    numbers = sorted({number for bucket in found for number in bucket.tags})
-    names = {tag.number: tag.name for tag in tx.look(numbers)}
-    if len(names) < len(numbers):
-        gone = set(numbers) - names.keys()
-        found = [without_forgotten(bucket, gone) if gone & set(bucket.tags) else bucket for bucket in found]
+    inside, names = _named(tx, earlier[-1:] + inside)
+    before = inside.pop(0) if earlier else None
     expired = past.expired if past is not None else Totals()
-    return Series(moment(tx.now), tuple(found), names, expired)
+    begin, end = (None if time is None else moment(time) for time in (since, until))
+    return Series(moment(tx.now), tuple(inside), names, expired, begin, end, before)
+
+
+def _newest_first(tx: Records) -> Iterator[Bucket]:
+    for tier in range(len(TIERS)):
+        for _, bucket in tx.buckets(tier, reverse=True):
+            yield bucket
+
+
+def _named(tx: Records, buckets: list[Bucket]) -> tuple[list[Bucket], dict[int, str]]:
+    """The names of the tags that buckets keep; those that have none any more count with the others."""
+    numbers = sorted({number for bucket in buckets for number in bucket.tags})
+    names = {tag.number: tag.name for tag in tx.look(numbers)}
+    if gone := set(numbers) - names.keys():
+        buckets = [without_forgotten(bucket, gone) if gone & set(bucket.tags) else bucket for bucket in buckets]
+    return buckets, names

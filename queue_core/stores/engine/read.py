@@ -10,9 +10,7 @@ from queue_core.errors import InvalidArgument, TaskNotFound
 from queue_core.histogram import Times
 from queue_core.ledger import Meta, Tag, WorkerRecord, samples
 from queue_core.snapshot import (
-    AHEAD_LIMIT,
     COUNT_LIMIT,
-    Explanation,
     Ring,
     Settings,
     Snapshot,
@@ -22,7 +20,7 @@ from queue_core.snapshot import (
 )
 from queue_core.stores.base import PIECE, Found, Logged
 from queue_core.stores.engine.records import Records
-from queue_core.task import SECOND, Record, State, Task, id_text, moment
+from queue_core.task import SECOND, State, id_text, moment
 
 Moving = dict[int, list[tuple[int, int]]]  # tag number -> (waiting since, place) of what the next lease moves
 
@@ -147,62 +145,6 @@ def _ring(meta: Meta, tags: tuple[TagStats, ...]) -> Ring:
         names.get(following or 0),
         meta.serves,
     )
-
-
-def explain(tx: Records, id: bytes) -> tuple[Found, Explanation]:
-    found = get(tx, id)
-    record, meta = found.record, tx.meta
-    tag = tx.tag(record.tag)
-    due = sum(number == tag.number for _, _, number in tx.index(State.SCHEDULED, tx.now, COUNT_LIMIT))
-    expired = [number for _, _, number in tx.index(State.INFLIGHT, tx.now, COUNT_LIMIT)]
-    blocked = why_not(tag, meta, tx.now, due, expired.count(tag.number), len(expired))
-    task = Task(record, found.tag, bytes)
-    if record.state is not State.PENDING:
-        return found, Explanation(task, None, True, None, None, blocked, _why_not_pending(record, tx.now))
-    ahead = tx.ahead(tag.number, record.place, AHEAD_LIMIT)
-    exact = ahead < AHEAD_LIMIT
-    turns = serves = None
-    if blocked is None and exact:
-        others = (
-            (other.number, other.weight, other.counts.pending)
-            for other in tx.tags()
-            if other.number != tag.number and other.may_be_served()
-        )
-        turns, serves = rotation.serves_before(meta.turn, tag.number, ahead, tag.weight, others)
-    text = _in_words(ahead, exact, turns, serves, blocked)
-    return found, Explanation(task, ahead, exact, turns, serves, blocked, text)
-
-
-def _in_words(ahead: int, exact: bool, turns: int | None, serves: int | None, blocked: WhyNot | None) -> str:
-    first = (
-        "it is the next of its tag" if not ahead else f"{ahead:,}{'' if exact else ' or more'} ahead of it in its tag"
-    )
-    if blocked is not None:
-        return f"pending: {first}; its tag is not served: {blocked}"
-    if turns is None or serves is None:
-        return f"pending: {first}"
-    before = (
-        "nothing is served before it" if not serves else f"{serves:,} serve{'s' * (serves > 1)} of all tags before it"
-    )
-    return f"pending: {first}; its tag's turn number {turns:,} from now serves it, {before}"
-
-
-def _why_not_pending(record: Record, now: int) -> str:
-    match record.state:
-        case State.SCHEDULED if record.due <= now:
-            return "due: the next lease of any worker moves it to pending"
-        case State.SCHEDULED:
-            wait = (record.due - now) / SECOND
-            return f"scheduled: not before {moment(record.due):%Y-%m-%d %H:%M:%S} UTC, in {wait:,.0f} s"
-        case State.INFLIGHT:
-            owner = (record.hold.owner if record.hold else "") or "somebody"
-            if record.order <= now:
-                return f"expired: {owner} has been silent; the next lease of any worker takes it back"
-            return f"in flight: held by {owner}"
-        case State.DEAD:
-            return f"dead: {record.reason}; redrive it to run it again"
-        case _:
-            return "in the trash: restore it to bring it back"
 
 
 def journal(tx: Records, after: int, limit: int, name: str | None) -> list[Logged]:

@@ -284,8 +284,10 @@ class Environment:
             )
 
     def room(self) -> tuple[int, int, int]:
-        """Bytes of the pages that hold something, of the file, and the most that the first may become."""
-        return self._used(), os.stat(self._file).st_size, self.max_size
+        """Bytes of the pages that hold something, of the file, and the most that the disk and the map allow."""
+        disk = os.statvfs(self.path)
+        file = os.stat(self._file).st_size
+        return self._used(), file, min(self.max_size, file + disk.f_bavail * disk.f_frsize)
 
     def _used(self) -> int:
         """Bytes of the pages that hold something."""
