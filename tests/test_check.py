@@ -10,8 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from queue_core import Finding, Queue, codec, keys, open_queue
-from queue_core.ledger import Meta
+from queue_core.ledger import Counts, Meta, Past, Totals
 from queue_core.rotation import Turn
+from queue_core.series import FINE, compose, row_of
 from queue_core.stores.memory import MemoryRecords, MemoryStore
 from queue_core.task import State
 
@@ -64,6 +65,14 @@ def unfair(found: MemoryRecords) -> None:
         found._journal.append((found.meta.events, entry))
 
 
+def past(found: MemoryRecords) -> Past:
+    assert found._past is not None
+    return found._past
+
+
+ACKED = codec.encode(Totals(acked=1))
+CLOSED = compose(0, FINE, 0, {}, row_of(Totals(pushed=1), Counts(), 0, 0))
+
 BREAKS: dict[str, tuple[int, str, Callable[[MemoryRecords], object]]] = {
     "a task that is lost": (2, "a full count gives", drop(State.PENDING)),
     "a dead task that is lost": (2, "a full count gives", drop(State.DEAD)),
@@ -88,6 +97,22 @@ BREAKS: dict[str, tuple[int, str, Callable[[MemoryRecords], object]]] = {
     "a push that is not counted": (6, "came", lambda found: setattr(found._tags[1].totals, "pushed", 0)),
     "a gap in the journal": (7, "has a gap", lambda found: found._journal.pop(3)),
     "an unfair serve": (3, "eligible throughout", unfair),
+    "a remainder": (
+        7,
+        "the buckets and their remainder sum pushed to 11",
+        lambda found: setattr(past(found).expired, "pushed", 1),
+    ),
+    "a bucket too many": (7, "and their remainder sum", lambda found: found._put_bucket(0, 9, CLOSED)),
+    "a tag's part of a bucket": (
+        7,
+        "part of the open bucket",
+        lambda found: setattr(found._tags[1].measured, "mark", ACKED),
+    ),
+    "a tag that did nothing": (7, "list of tags that have changed", lambda found: found._touched.pop(1)),
+    "a history without a past": (7, "nothing is known of what is older", lambda found: setattr(found, "_past", None)),
+    "a histogram": (2, "histogram of waits", lambda found: setattr(found._tags[1].measured, "waits", {5: 9})),
+    "what was forgotten": (2, "total acked of the queue", lambda found: setattr(past(found).forgotten, "acked", 1)),
+    "the ring's end": (3, "the ring ends at tag number 9", lambda found: setattr(found.meta, "end_tag", 9)),
 }
 
 
@@ -120,7 +145,21 @@ def opened(path: Path) -> Iterator[lmdb.Transaction]:
         yield txn
 
 
-SPACES = ["TASK", "ID", "DEDUPE", "JOURNAL", "ELIGIBLE", "TIMER", "EXPIRY", "DUE", "DEAD", "TRASH", "NAME"]
+SPACES = [
+    "TASK",
+    "ID",
+    "DEDUPE",
+    "JOURNAL",
+    "ELIGIBLE",
+    "TIMER",
+    "EXPIRY",
+    "DUE",
+    "DEAD",
+    "TRASH",
+    "NAME",
+    "PAST",
+    "TOUCHED",
+]
 
 
 @pytest.mark.parametrize("space", SPACES)

@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 
 import lmdb
+import msgspec
 import pytest
 from breaking import in_child
 
@@ -83,6 +84,30 @@ def test_a_newer_format_is_refused_with_the_way_out(tmp_path: Path) -> None:
         txn.put(keys.META, codec.encode(Meta(Counts(), Totals(), format=99)))
     with pytest.raises(StoreVersion, match="format 99; this queue_core knows 2: upgrade queue_core"):
         open_queue(tmp_path)
+
+
+def test_a_store_of_format_1_is_upgraded_when_it_is_opened(tmp_path: Path) -> None:
+    """Before there was history: shorter records, and nothing of what is older."""
+    with open_queue(tmp_path) as queue:
+        queue.push_many([(n, tag) for n in range(3) for tag in "ab"])
+        queue.ack_many(queue.lease_many(2))
+    with lmdb.open(str(tmp_path)) as env, env.begin(write=True) as txn:
+        for key, value in list(txn.cursor()):
+            if key == keys.META or key[:1] == keys.TAG:
+                fields = msgspec.msgpack.decode(value[1:])
+                fields = [*fields[:2], 1, *fields[3:24]] if key == keys.META else fields[:18]
+                txn.put(key, value[:1] + msgspec.msgpack.encode(fields))
+            elif key[:1] in (keys.PAST, keys.TOUCHED, keys.BUCKET):
+                txn.delete(key)
+    with open_queue(tmp_path) as queue:
+        assert queue.check() == []
+        before = queue.series()
+        assert (before.buckets, before.remainder.pushed, before.remainder.acked) == ((), 6, 2)
+        queue.push(1, tag="c")
+        assert [lease.tag for lease in queue.lease_many(4)] == list("abca")
+        assert queue.series().remainder.pushed == 6
+        assert queue.series().whole("pushed") == [1]
+        assert queue.check() == []
 
 
 @pytest.mark.parametrize("replace", [False, True])
