@@ -8,6 +8,7 @@ import msgspec
 from queue_core.task import id_text, moment
 
 JOURNAL_LIMIT = 200_000  # events kept
+TEXT_LIMIT = 200  # characters of an owner or a reason in the journal, which is bounded on disk
 JOURNAL_KEPT = JOURNAL_LIMIT * 5 // 4  # at most; what is older may be gone
 
 

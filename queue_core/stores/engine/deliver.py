@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from queue_core import rotation
 from queue_core import task as tasks
 from queue_core.errors import Conflict, QueueFull, StoreCorrupt
-from queue_core.history import Entry, Kind
+from queue_core.history import TEXT_LIMIT, Entry, Kind
 from queue_core.ledger import TRASH_RETENTION, Tag
 from queue_core.stores.base import PIECE, Ending, Found, NewTask
 from queue_core.stores.engine import measure, moves
@@ -183,6 +183,7 @@ def promising(tx: Records) -> bool:
 def serve(tx: Records, n: int, ttl: int, owner: str) -> list[Found]:
     """Up to ``n`` serves of the rotation at this instant."""
     meta, now = tx.meta, tx.now
+    known = owner[:TEXT_LIMIT]
     out: list[Found] = []
     while len(out) < n and meta.may_serve(now):
         number = rotation.next_tag(meta.turn, tx.ready)
@@ -201,7 +202,9 @@ def serve(tx: Records, n: int, ttl: int, owner: str) -> list[Found]:
         new = tasks.leased(old, version=meta.version(), hold=hold)
         wait = max(now - old.ready, 0)
         turn = rotation.begin(meta.turn, number, tag.weight)
-        entry = Entry(Kind.LEASE, now, number, old.id, owner, meta.serves, tag.eligible_serve, wait, "", turn.weight)
+        entry = Entry(
+            Kind.LEASE, now, number, old.id, known, meta.serves, tag.eligible_serve, wait, "", turn.weight
+        )  # fmt: skip
         moves.noted(tx, tag, entry)
         meta.turn = rotation.advance(turn, meta.end_tag)
         tag.last_serve, tag.last_served = meta.serves, now

@@ -4,7 +4,7 @@ from queue_core import codec
 from queue_core import task as tasks
 from queue_core.errors import InvalidPayload
 from queue_core.histogram import bucket_of
-from queue_core.history import Entry, Kind
+from queue_core.history import TEXT_LIMIT, Entry, Kind
 from queue_core.ledger import TRASH_RETENTION, Tag, samples
 from queue_core.stores.engine.records import Records
 from queue_core.task import LIVE, Outcome, Record, State
@@ -117,7 +117,7 @@ def count(tx: Records, tag: Tag, **steps: int) -> None:
 
 
 def log(tx: Records, kind: Kind, tag: Tag, record: Record, *, owner: str = "", detail: str = "") -> None:
-    noted(tx, tag, Entry(kind, tx.now, tag.number, record.id, owner, detail=detail))
+    noted(tx, tag, Entry(kind, tx.now, tag.number, record.id, owner[:TEXT_LIMIT], detail=detail[:TEXT_LIMIT]))
 
 
 def noted(tx: Records, tag: Tag, entry: Entry) -> None:

@@ -91,7 +91,7 @@ def bury(tx: Records, tag: Tag, old: Record, reason: str) -> Record:
     ended = moves.end(tx, tag, old, Outcome.DEAD_LETTERED, reason)
     new = moves.to_dead(tx, tag, old, ended, reason)
     moves.count(tx, tag, dead_lettered=1)
-    moves.log(tx, Kind.DEAD_LETTER, tag, new, owner=owner, detail=reason[:200])
+    moves.log(tx, Kind.DEAD_LETTER, tag, new, owner=owner, detail=reason)
     return new
 
 

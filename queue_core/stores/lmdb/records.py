@@ -290,7 +290,7 @@ class LmdbRecords:
             counts.add(state, -1)
             counts.add(State.DEAD, 1)
             totals.dead_lettered += 1
-        moves.log(self, Kind.DEAD_LETTER, tag, new, detail=reason[:200])
+        moves.log(self, Kind.DEAD_LETTER, tag, new, detail=reason)
         moves.review(self, tag)
         return None
 
