@@ -19,7 +19,7 @@ run: $(VENV)/.run-ready ## Start dashboard, worker and demo (PORT=8501, QUEUE_UR
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/honcho start || [ $$? -eq 130 ] || \
 		{ echo "It ended by itself; what is above says why. Another port: make run PORT=8600" >&2; exit 1; }  # 130: Ctrl-C
 
-test: $(VENV)/.test-ready ## Run the tests; browser tests need a Chromium (CHROMIUM=path)
+test: $(VENV)/.test-ready ## Run the tests; some need a Chromium (CHROMIUM=path), some promtool (PROMTOOL=path)
 	@for chromium in $$CHROMIUM chromium chromium-browser google-chrome $(VENV)/browsers/*/*/chrome-headless-shell; do \
 		if command -v "$$chromium" >/dev/null; then exit 0; fi; \
 	done; \
@@ -56,7 +56,7 @@ $(VENV)/.run-ready: requirements.txt pyproject.toml | $(BIN)/python
 
 $(VENV)/.test-ready: $(VENV)/.run-ready
 	@echo "Installing the tools for tests and lint." >&2
-	@$(PIP) -c requirements.txt -e '.[dashboard,notebook,dev,bench]'
+	@$(PIP) -c requirements.txt -e '.[dashboard,metrics,notebook,dev,bench]'
 	@touch $@
 
 $(BIN)/python:

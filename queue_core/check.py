@@ -83,7 +83,8 @@ def check(inventory: Inventory) -> list[Finding]:
     ever = inventory.meta.events
     if numbers != list(range(ever - len(numbers) + 1, ever + 1)) or len(numbers) < min(ever, JOURNAL_LIMIT):
         say(7, "the journal has a gap, or its end is not the number of entries ever written")
-    for violation in fairness.violations(entry for _, entry in entries if entry.kind is Kind.LEASE):
+    waiting = {tag.number: tag.eligible_serve for tag in inventory.tags if tag.eligible}
+    for violation in fairness.violations((entry for _, entry in entries if entry.kind is Kind.LEASE), waiting):
         say(3, violation.text)
     return findings
 

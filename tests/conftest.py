@@ -64,6 +64,15 @@ def chromium() -> str:
     pytest.skip("no Chromium that starts was found: install one, or set CHROMIUM to its path")
 
 
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    """The path of Prometheus' own checker; tests that need it are left out where there is none."""
+    for path in map(shutil.which, filter(None, [os.environ.get("PROMTOOL"), "promtool"])):
+        if path:
+            return path
+    pytest.skip("no promtool was found: install Debian's prometheus, or set PROMTOOL to its path")
+
+
 def _account(report: pytest.TestReport | pytest.CollectReport) -> None:
     """Note a skip with its reason; with REQUIRE_ALL=1 it is a failure."""
     if not report.skipped or hasattr(report, "wasxfail"):

@@ -264,6 +264,19 @@ def test_a_tag_is_entitled_only_while_it_is_eligible(queue: Queue) -> None:
     assert list(shares.loc["busy", ["served", "entitled"]]) == [19, 19.0]
 
 
+def test_shares_of_worker_time_and_gaps(queue: Queue, clock: Any) -> None:
+    queue.push_many([(n, tag) for n in range(20) for tag in ("slow", "quick")])
+    for _ in range(20):
+        lease = queue.lease(ttl=60)
+        clock.advance(3 if lease.tag == "slow" else 1)
+        queue.ack(lease)
+    shares = frames.shares_frame(queue.snapshot(), queue.journal(limit=1_000)).set_index("tag")
+    assert dict(shares["worker_time"]) == {"slow": 30.0, "quick": 10.0}
+    assert dict(shares["worker_share"]) == {"slow": 0.75, "quick": 0.25}
+    assert list(shares.loc["slow", ["mean_gap", "ideal_gap", "longest_gap", "turns_waited"]]) == [2.0, 2.0, 2, 1]
+    assert dict(shares["noisy"]) == {"slow": "worker time", "quick": "worker time"}
+
+
 def test_a_tag_that_waits_and_is_not_served_is_behind(queue: Queue, clock: Any) -> None:
     queue.push_many([(n, tag) for n in range(50) for tag in ("a", "b")])
     clock.advance(1)
@@ -406,6 +419,16 @@ def test_a_starved_tag_is_named(queue: Queue) -> None:
     assert frames.fairness_sentence(queue.snapshot(), shares).endswith(
         "in the last 120 serves b got 20 where 60 were due"
     )
+
+
+def test_a_tag_may_be_behind_by_a_turn(queue: Queue) -> None:
+    queue.configure("b", weight=5)
+    queue.push_many([(n, tag) for n in range(9) for tag in ("a", "b")])
+    queue.lease_many(4)
+    shares = frames.shares_frame(queue.snapshot(), queue.journal(limit=100)).set_index("tag", drop=False)
+    for behind, late in [({"a": -2.0, "b": -6.0}, None), ({"a": -2.1, "b": -6.0}, "a"), ({"a": -3.0, "b": -6.1}, "b")]:
+        found = frames.lagging(shares.assign(difference=pd.Series(behind)))
+        assert (None if found is None else found["tag"]) == late
 
 
 def test_times_are_utc_to_the_microsecond(queue: Queue, clock: Any) -> None:

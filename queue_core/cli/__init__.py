@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import click
 
-from queue_core.cli import act, feed, look, run, settings
+from queue_core.cli import act, fairness, feed, look, metrics, run, settings
 from queue_core.cli.base import Cli, json_option, url_option
 
 
@@ -49,7 +49,7 @@ def cli() -> None:
 for command in (
     feed.push, run.work, run.demo, look.stats, look.list_tasks, look.get, look.explain, look.journal, look.check,
     act.requeue, act.dead_letter, act.redrive, act.cancel, act.purge, act.restore, settings.pause, settings.resume,
-    settings.configure,
+    settings.configure, metrics.metrics, fairness.fairness,
 ):  # fmt: skip
     cli.add_command(command)
 

@@ -2,16 +2,17 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from itertools import accumulate
 
 import pandas as pd
 
-from queue_core import rotation
-from queue_core.frames.tables import UTC, Schema, rows, serves_frame, span
+from queue_core import fairness, rotation
+from queue_core.fairness import Gaps, TagFairness
+from queue_core.frames.tables import UTC, Schema, rows, span
 from queue_core.frames.text import tag_label
-from queue_core.history import Event
+from queue_core.history import Event, Kind
 from queue_core.rotation import Turn
 from queue_core.snapshot import Snapshot, TagStats
+from queue_core.task import SECOND, microseconds
 
 RING: Schema = {
     "number": "int64", "tag": "str", "label": "str", "ahead": "int64", "cursor": "bool", "next": "bool",
@@ -21,6 +22,8 @@ RING: Schema = {
 SHARES: Schema = {
     "number": "int64", "tag": "str", "label": "str", "weight": "int64", "served": "int64", "entitled": "float64",
     "share": "float64", "entitled_share": "float64", "difference": "float64", "longest_wait": "float64",
+    "worker_time": "float64", "worker_share": "float64", "mean_gap": "float64", "ideal_gap": "float64",
+    "longest_gap": "Int64", "turns_waited": "Int64", "noisy": "str",
 }  # fmt: skip
 
 
@@ -83,63 +86,28 @@ def _takes(tag: TagStats) -> int:
 
 
 def shares_frame(snapshot: Snapshot, journal: Iterable[Event], last: int = 500) -> pd.DataFrame:
-    """What each tag got of the ``last`` serves in the journal, against what it was due.
+    """What each tag got of the ``last`` serves in the journal, against what it was due by weight; the most due first.
 
-    Weighted max-min fairness: a tag that ran empty (or was held back) got all it could take, and was due just that.
-    The other serves are due, one by one, to the tags that are waiting still and were then, by weight. ``difference``
-    is ``served`` less ``entitled``, in serves; ``longest_wait`` of the served tasks in seconds. The most due first.
+    The formulas are those of ``queue_core.fairness``. ``difference`` is ``served`` less ``entitled``, in serves, as the
+    gaps are; ``worker_time`` and ``longest_wait`` of the served tasks in seconds. ``noisy`` says what a tag takes much
+    of; missing: nothing.
     """
-    serves = serves_frame(journal, last)
-    if serves.empty:
-        return rows(SHARES, [])
-    entitled = _entitled(snapshot, serves)
-    tags = {tag.number: tag for tag in snapshot.tags}
-    served = serves.groupby("number")["wait"].agg(["size", "max"])
-    found = []
-    for number in sorted(entitled, key=lambda number: (-entitled[number], number)):
-        due, got, tag = entitled[number], int(served["size"].get(number, 0)), tags.get(number)
-        name, weight = (tag.name, tag.settings.weight) if tag else ("", 1)
-        found.append((
-            number, name, tag_label(name), weight, got, due, got / len(serves), due / len(serves), got - due,
-            served["max"].get(number),
-        ))  # fmt: skip
-    return rows(SHARES, found)
+    events = list(journal)
+    entries = fairness.latest([event.entry for event in events], last) if last else ()
+    found = fairness.assess(entries, map(fairness.standing, snapshot.tags), microseconds(snapshot.at, "at"))
+    names = {event.entry.tag: event.tag or "" for event in events}
+    names |= {tag.number: tag.name for tag in snapshot.tags}
+    waits: dict[int, int] = {}
+    for entry in entries:
+        if entry.kind is Kind.LEASE:
+            waits[entry.tag] = max(entry.wait, waits.get(entry.tag, 0))
+    return rows(SHARES, [_share(tag, names[tag.tag], waits.get(tag.tag)) for tag in found.tags])
 
 
-def _entitled(snapshot: Snapshot, serves: pd.DataFrame) -> dict[int, float]:
-    """Serves due to each tag that was served in the window, or has been waiting in it."""
-    numbers, begins = list(serves["number"]), _begins(snapshot, serves)
-    weights = {tag.number: tag.settings.weight for tag in snapshot.tags}
-    total = [0] * (len(numbers) + 1)  # the weight of the tags that waited at each serve, and do so still
-    for number, begin in begins.items():
-        total[begin] += weights[number]
-    total = list(accumulate(total))
-    entitled: dict[int, float] = dict.fromkeys(begins, 0.0)
-    part = [0.0]  # what a waiting tag of weight 1 was due of the serves before each
-    for place, number in enumerate(numbers):
-        shared = place >= begins.get(number, len(numbers))
-        part.append(part[-1] + (1 / total[place] if shared else 0.0))
-        if not shared:
-            entitled[number] = entitled.get(number, 0.0) + 1
-    for number, begin in begins.items():
-        entitled[number] += weights[number] * (part[-1] - part[begin])
-    return entitled
-
-
-def _begins(snapshot: Snapshot, serves: pd.DataFrame) -> dict[int, int]:
-    """For each tag that is waiting now: the serve of the window since which it has been, without a break."""
-    first = int(serves["serve"].iloc[0])
-    moments = list(accumulate(serves["at"], max))  # a clock may have been set back
-    served = zip(serves["number"], serves["since"], strict=True)
-    lasts = {number: (place, since) for place, (number, since) in enumerate(served)}
-    begins = {}
-    for tag in snapshot.tags:
-        if tag.eligible_since is None:
-            continue
-        begin = bisect_left(moments, tag.eligible_since)
-        place, since = lasts.get(tag.number, (-1, 0))
-        if place >= begin:  # served since then: its journal entry knows the serve exactly
-            begin = max(since + 1 - first, 0)
-        if begin < len(serves):
-            begins[tag.number] = begin
-    return begins
+def _share(tag: TagFairness, name: str, wait: int | None) -> tuple[object, ...]:
+    gaps = tag.gaps or Gaps(None, None, None, None)
+    return (
+        tag.tag, name, tag_label(name), tag.weight, tag.served, tag.entitled, tag.served_share, tag.entitled_share,
+        tag.served - tag.entitled, None if wait is None else wait / SECOND, tag.worker_time, tag.worker_share,
+        gaps.mean, gaps.ideal, gaps.longest, gaps.turns, ", ".join(tag.noisy) or None,
+    )  # fmt: skip

@@ -14,7 +14,7 @@ from queue_core.snapshot import Snapshot, WhyNot, counted
 SLOW_WAIT = 300.0  # seconds: a tag whose next task has waited longer needs a look
 QUIET = 60.0  # seconds without a serve while a tag could be served: nobody is working
 WORKER_SILENT = 30.0  # seconds: a worker reports every 10
-TOLERANCE, TOLERATED = 2, 0.05  # serves, or the part of what was due, by which a tag may be behind
+TOLERATED = 0.05  # the part of what was due by which a tag may be behind
 HELD = (WhyNot.PAUSED, WhyNot.QUEUE_PAUSED)
 
 
@@ -129,11 +129,13 @@ def fairness_sentence(snapshot: Snapshot, shares: pd.DataFrame) -> str:
 
 
 def lagging(shares: pd.DataFrame) -> pd.Series | None:
-    """The tag that is furthest behind its share, as its row of the shares frame; None while that is tolerable."""
-    if shares.empty:
-        return None
-    behind = shares.iloc[int(shares["difference"].argmin())]
-    return behind if behind["difference"] < -max(TOLERANCE, TOLERATED * behind["entitled"]) else None
+    """The tag that is furthest behind its share, as its row of the shares frame; None while all are tolerable.
+
+    In the middle of a round a tag is behind by up to a turn: its weight.
+    """
+    tolerable = (TOLERATED * shares["entitled"]).clip(lower=shares["weight"] + 1)
+    late = shares.loc[shares["difference"] < -tolerable]
+    return None if late.empty else late.iloc[int(late["difference"].argmin())]
 
 
 def inflight_sentence(snapshot: Snapshot, leases: pd.DataFrame) -> str:

@@ -89,7 +89,8 @@ def _push_again(tx: Records, item: NewTask, old: Record) -> Found:
     moves.shift(tx, tag, old, new)
     if not live:
         moves.count(tx, tag, redriven=1)
-    moves.log(tx, Kind.REPUSH if live else Kind.REDRIVE, tag, new)
+    held = old.hold.owner if live and old.hold else ""
+    moves.log(tx, Kind.REPUSH if live else Kind.REDRIVE, tag, new, owner=held)
     return Found(new, tag.name)
 
 

@@ -1,0 +1,31 @@
+"""Formulas over what was served: the rotation's guarantee, shares, gaps, worker time. Pure.
+
+They take journal entries and what is known of the tags after them. What is undefined is None.
+"""
+
+from queue_core.fairness.effort import noisy, worker_time
+from queue_core.fairness.guarantee import Guarantee, Violation, violations
+from queue_core.fairness.report import Fairness, Standing, TagFairness, assess, latest, standing
+from queue_core.fairness.shares import Gaps, Spell, Waiting, entitled, gaps, index, jain, spells
+
+__all__ = [
+    "Fairness",
+    "Gaps",
+    "Guarantee",
+    "Spell",
+    "Standing",
+    "TagFairness",
+    "Violation",
+    "Waiting",
+    "assess",
+    "entitled",
+    "gaps",
+    "index",
+    "jain",
+    "latest",
+    "noisy",
+    "spells",
+    "standing",
+    "violations",
+    "worker_time",
+]
