@@ -461,13 +461,13 @@ class LmdbRecords:
         self.changes += 1
 
     def touched(self) -> list[int]:
-        assert not self._touched  # asked before anything changes
         found = [number for _, data in self.range(keys.TOUCHED) for number in keys.unpack_tags(data)]
-        return found[: self.meta.touched]
+        return [*found[: self.meta.touched], *self._touched]
 
     def clear_touched(self) -> None:
         for key in [key for key, _ in self.range(keys.TOUCHED)]:
             self._write(key, None)
+        self._touched.clear()
         self.meta.touched = 0
 
     def _write_touched(self) -> None:
