@@ -1,9 +1,4 @@
-"""The engine's seam over one LMDB transaction.
-
-Every LMDB call gives up the GIL, and a worker that waits for it in a write transaction keeps the whole
-host waiting: so what a transaction writes is collected and handed over in one call, and reads that need
-no range look at what is collected first.
-"""
+"""The engine's seam over one LMDB transaction: tags, tasks, the rotation."""
 
 from collections.abc import Iterator, Sequence
 from heapq import merge
@@ -12,17 +7,13 @@ from typing import Any, NamedTuple
 
 from queue_core import codec, keys
 from queue_core.errors import StoreCorrupt
-from queue_core.history import JOURNAL_LIMIT, Entry, Kind
-from queue_core.ledger import Counts, Meta, Past, Tag, Totals, WorkerRecord
-from queue_core.series import Bucket
-from queue_core.stores.base import Logged
+from queue_core.history import Kind
+from queue_core.ledger import Counts, Meta, Tag
 from queue_core.stores.engine import moves
+from queue_core.stores.lmdb.history import HistoryRecords
 from queue_core.task import Record, State, nonce
 
-TOUCHED_BLOCK = 256
-BLOCK = 16  # journal entries in one value: below the size at which LMDB gives a value pages of its own
 CARRIED = 1_000  # tags kept from one transaction to the next
-TRIM_EVERY = 256  # journal entries between two looks at its length
 
 
 class Carried(NamedTuple):
@@ -36,74 +27,30 @@ class Carried(NamedTuple):
     tags: dict[int, tuple[Tag, bytes]]
 
 
-class LmdbRecords:
+class LmdbRecords(HistoryRecords):
     """``Records`` over a transaction; ``finish`` writes what has changed."""
 
-    history = True
-
     def __init__(self, txn: Any, now: int, names: dict[str, int], carried: Carried | None = None) -> None:
+        super().__init__(txn, carried.meta if carried is not None else None)
         self.now = now
-        self.logged: list[Logged] = []
-        self.changes = 0  # grows with every change, so that a failed operation can tell whether it made any
         self.new_names: dict[str, int] = {}
         self._names = names
-        self._txn = txn
-        self._cursor = txn.cursor()
-        self._writes: dict[bytes, bytes | None] = {}
         self._tags: dict[int, tuple[Tag, bytes]] = {}
         self._heads: dict[int, tuple[int, Record | None]] = {}  # tag -> (after, the next pending one)
         self._ready_on: set[int] = set()
         self._ready_off: set[int] = set()
         self._pending_put = False
-        self._touched: list[int] = []
         self._carried = carried.tags if carried is not None else {}
-        if carried is not None:
-            self.meta = carried.meta
-        else:
-            data = txn.get(keys.META)
-            self.meta = codec.decode_meta(data) if data is not None else Meta(Counts(), Totals())
-
-    # --- bytes
-
-    def _get(self, key: bytes) -> bytes | None:
-        if key in self._writes:
-            return self._writes[key]
-        found: bytes | None = self._txn.get(key)
-        return found
-
-    def raw(self, key: bytes) -> bytes | None:
-        """The stored bytes, past everything that is collected: for ``check``."""
-        found: bytes | None = self._txn.get(key)
-        return found
-
-    def _write(self, key: bytes, value: bytes | None) -> None:
-        self._writes[key] = value
-        self.changes += 1
 
     def flush(self) -> None:
-        """Hand over what is collected, so that ranges see it."""
-        if self._writes:
-            for key, value in self._writes.items():
-                if value is None:
-                    self._txn.delete(key)
-            puts = [(key, value) for key, value in self._writes.items() if value is not None]
-            if puts:
-                self._cursor.putmulti(puts)
-            self._writes.clear()
-            self._ready_on.clear()
-            self._ready_off.clear()
-            self._pending_put = False
+        super().flush()
+        self._ready_on.clear()
+        self._ready_off.clear()
+        self._pending_put = False
 
     def finish(self) -> None:
         """Write everything that has changed."""
-        journal = [entry for number, _, entry in self.logged if number]
-        first = self.meta.events + 1 - len(journal)
-        for start in range(0, len(journal), BLOCK):
-            self._writes[keys.journal(first + start)] = codec.encode(journal[start : start + BLOCK])
-        if self.meta.events // TRIM_EVERY != (first - 1) // TRIM_EVERY:
-            self._trim_journal()
-        if self._touched:
-            self._write_touched()
+        self.write_history()
         for number, (tag, before) in self._tags.items():
             after = codec.encode(tag)
             if after != before:
@@ -115,26 +62,6 @@ class LmdbRecords:
     def carry(self, txn: int) -> Carried:
         """After ``finish``: what the next transaction may begin with, if ``txn`` is committed."""
         return Carried(txn, self.meta, self._carried if len(self._carried) <= CARRIED else {})
-
-    def range(
-        self, prefix: bytes, start: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """Entries under a prefix from ``start`` on; backwards from before ``start`` when reversed."""
-        self.flush()
-        cursor = self._txn.cursor()
-        if reverse:
-            end = start if start is not None else prefix + b"\xff" * 17
-            found = cursor.prev() if cursor.set_range(end) else cursor.last()
-            entries = cursor.iterprev()
-        else:
-            found = cursor.set_range(start if start is not None else prefix)
-            entries = cursor.iternext()
-        if not found:
-            return
-        for key, value in entries:
-            if not key.startswith(prefix):
-                return
-            yield key, value
 
     # --- tags
 
@@ -414,84 +341,6 @@ class LmdbRecords:
 
     def set_holder(self, tag: int, key: str, id: bytes | None) -> None:
         self._write(keys.dedupe(tag, key), id)
-
-    def log(self, entry: Entry, name: str | None) -> int:
-        self.meta.events += self.meta.history
-        number = self.meta.events if self.meta.history else 0
-        self.logged.append((number, name, entry))
-        self.changes += 1
-        return number
-
-    def entries(self, after: int, limit: int) -> list[tuple[int, Entry]]:
-        start = keys.journal(after + 1)
-        cursor = self._txn.cursor()
-        if not (cursor.set_range(start) and cursor.key() == start) and cursor.prev():
-            start = cursor.key()  # the block before may reach past ``after``
-        out: list[tuple[int, Entry]] = []
-        for key, data in self.range(keys.JOURNAL, max(start, keys.JOURNAL)):
-            number = keys.number(key)
-            entries = enumerate(codec.decode_entries(data), number)
-            out += [(at, entry) for at, entry in entries if at > after]
-            if len(out) >= limit:
-                break
-        return out[:limit]
-
-    def _trim_journal(self) -> None:
-        oldest = self.meta.events - JOURNAL_LIMIT - TRIM_EVERY
-        blocks: list[bytes] = []
-        if oldest > 0:
-            for key, _ in self.range(keys.JOURNAL):
-                if keys.number(key) + BLOCK > oldest or len(blocks) >= 4 * TRIM_EVERY:
-                    break
-                blocks.append(key)
-        for key in blocks:
-            self._writes[key] = None
-
-    # --- history
-
-    def past(self) -> Past | None:
-        data = self._get(keys.PAST)
-        return codec.decode_past(data) if data is not None else None
-
-    def put_past(self, past: Past) -> None:
-        self._write(keys.PAST, codec.encode(past))
-
-    def touch(self, number: int) -> None:
-        self._touched.append(number)
-        self.changes += 1
-
-    def touched(self) -> list[int]:
-        found = [number for _, data in self.range(keys.TOUCHED) for number in keys.unpack_tags(data)]
-        return [*found[: self.meta.touched], *self._touched]
-
-    def clear_touched(self) -> None:
-        for key in [key for key, _ in self.range(keys.TOUCHED)]:
-            self._write(key, None)
-        self._touched.clear()
-        self.meta.touched = 0
-
-    def _write_touched(self) -> None:
-        """In blocks, so that clearing takes few calls."""
-        begin = self.meta.touched // TOUCHED_BLOCK * TOUCHED_BLOCK
-        before = self._get(keys.touched(begin)) if begin < self.meta.touched else None
-        numbers = [*(keys.unpack_tags(before) if before is not None else ()), *self._touched]
-        for start in range(0, len(numbers), TOUCHED_BLOCK):
-            self._writes[keys.touched(begin + start)] = keys.pack_tags(numbers[start : start + TOUCHED_BLOCK])
-        self.meta.touched += len(self._touched)
-
-    def buckets(self, tier: int, reverse: bool = False) -> Iterator[tuple[int, Bucket]]:
-        for key, data in self.range(keys.buckets(tier), reverse=reverse):
-            yield keys.bucket_number(key), codec.decode_bucket(data)
-
-    def put_bucket(self, tier: int, number: int, bucket: Bucket | None) -> None:
-        self._write(keys.bucket(tier, number), codec.encode(bucket) if bucket is not None else None)
-
-    def workers(self) -> list[WorkerRecord]:
-        return [codec.decode_worker(data) for _, data in self.range(keys.WORKER)]
-
-    def put_worker(self, worker: WorkerRecord | None, id: str = "") -> None:
-        key = keys.worker(worker.id if worker is not None else id)
-        self._write(key, codec.encode(worker) if worker is not None else None)
 
 
 def _in_line(old: Record, new: Record) -> bool:
