@@ -107,7 +107,9 @@ def compose(
 
     ``oldest`` and ``longest`` are waits that no row tells of.
     """
-    kept = _choose(rows)
+    kept = choose(
+        {tag: (sum(row[place] for place in _BUSY), max(row[_OLDEST], row[_LONGEST])) for tag, row in rows.items()}
+    )
     columns: dict[int, bytes] = {}
     dropped = [row for tag, row in rows.items() if tag not in kept]
     for place in range(len(FIELDS)):
@@ -122,17 +124,23 @@ def compose(
     return Bucket(start, width, aged, list(kept), columns)
 
 
-def _choose(rows: Mapping[int, Row]) -> dict[int, None]:
-    """Half of the room is for the busiest, half for those that waited longest; all of them when there is room."""
-    if len(rows) <= KEPT:
-        return dict.fromkeys(sorted(rows))
-    busy = nlargest(KEPT, rows, key=lambda tag: (sum(rows[tag][place] for place in _BUSY), -tag))
-    slow = nlargest(KEPT, rows, key=lambda tag: (max(rows[tag][_OLDEST], rows[tag][_LONGEST]), -tag))
-    chosen = dict.fromkeys(busy[: KEPT // 2])
-    for tag in slow:
+def choose(ranks: Mapping[int, tuple[int, int]]) -> dict[int, None]:
+    """The tags that a bucket keeps, by how busy they were and how long they waited.
+
+    Half of the room is for the busiest, half for those that waited longest; all of them when there is room.
+    """
+    if len(ranks) <= KEPT:
+        return dict.fromkeys(sorted(ranks))
+    chosen = dict.fromkeys(nlargest(KEPT // 2, ranks, key=lambda tag: (ranks[tag][0], -tag)))
+    for tag in nlargest(KEPT, ranks, key=lambda tag: (ranks[tag][1], -tag)):
         if len(chosen) < KEPT:
             chosen[tag] = None
     return dict.fromkeys(sorted(chosen))
+
+
+def busy(totals: Totals) -> int:
+    """What a bucket goes by when it keeps the busiest tags."""
+    return totals.pushed + totals.leased + totals.acked + totals.nacked
 
 
 def merge(earlier: Bucket, later: Bucket, width: int) -> Bucket:
@@ -174,12 +182,17 @@ class Series(msgspec.Struct, frozen=True):
     A span in which nothing was written has no bucket: nothing happened in it, and the gauges stayed as they were.
     ``names`` has the tags that the buckets keep; a tag that the queue has forgotten counts with ``_other``.
     ``remainder`` sums what is older than the first bucket that is kept: with all buckets it makes up the totals.
+    ``since`` and ``until`` are what was asked for; ``before`` is the newest bucket that passed before ``since``, None
+    where none is kept: its gauges are those with which the span begins.
     """
 
     at: datetime
     buckets: tuple[Bucket, ...]
     names: dict[int, str]
     remainder: Totals
+    since: datetime | None = None
+    until: datetime | None = None
+    before: Bucket | None = None
 
     def whole(self, field: str) -> list[int]:
         """The whole queue's number in each bucket; times in microseconds."""

@@ -15,7 +15,20 @@ from queue_core.histogram import merged
 from queue_core.history import JOURNAL_KEPT
 from queue_core.ledger import FORMAT, Past, Tag, Totals, samples
 from queue_core.rotation import Turn
-from queue_core.series import FINE, HOUR, TIERS, Bucket, Row, Series, compose, merge, row_of, without_forgotten
+from queue_core.series import (
+    FINE,
+    HOUR,
+    TIERS,
+    Bucket,
+    Row,
+    Series,
+    busy,
+    choose,
+    compose,
+    merge,
+    row_of,
+    without_forgotten,
+)
 from queue_core.stores.engine.records import Records
 from queue_core.task import moment
 
@@ -76,17 +89,31 @@ def _gather(tx: Records, past: Past, end: int) -> Bucket | None:
         numbers |= dict.fromkeys(before.tags)
     start = tx.known(past.swept + 1) or tx.known(1) or 1
     numbers |= dict.fromkeys(range(start, start + SWEEP))
-    rows: dict[int, Row] = {}
-    for tag in tx.look(list(numbers)):
-        touched = tag.measured.bucket == meta.bucket
-        oldest = max(end - tag.head_ready, 0) if tag.head else 0
-        if touched or oldest:
-            changed = tag.totals.plus(mark_of(tag), -1) if touched else Totals()
-            rows[tag.number] = row_of(changed, tag.counts, oldest, tag.measured.longest if touched else 0)
+    found = {tag.number: tag for tag in tx.look(list(numbers))}
+    waits = {number: _waits(tag, meta.bucket, end) for number, tag in found.items()}
+    ranks = {number: (_busy(found[number], meta.bucket), max(both)) for number, both in waits.items()}
+    kept = choose({number: rank for number, rank in ranks.items() if any(rank) or found[number].counts.all})
     changed = meta.totals.plus(past.mark, -1)
-    if not rows and changed == Totals():
+    if not kept and changed == Totals():
         return None
-    return compose(meta.opened, end - meta.opened, meta.aged, rows, row_of(changed, meta.counts, 0, 0))
+    rows: dict[int, Row] = {}
+    for number in kept:
+        tag = found[number]
+        own = tag.totals.plus(mark_of(tag), -1) if tag.measured.bucket == meta.bucket else Totals()
+        rows[number] = row_of(own, tag.counts, *waits.pop(number))
+    rest = [max((both[place] for both in waits.values()), default=0) for place in (0, 1)]
+    whole = row_of(changed, meta.counts, 0, 0)
+    return compose(meta.opened, end - meta.opened, meta.aged, rows, whole, *rest)
+
+
+def _waits(tag: Tag, bucket: int, end: int) -> tuple[int, int]:
+    """(how long its next task has waited at the end, the longest wait that was served in the bucket)."""
+    oldest = max(end - tag.head_ready, 0) if tag.head else 0
+    return oldest, tag.measured.longest if tag.measured.bucket == bucket else 0
+
+
+def _busy(tag: Tag, bucket: int) -> int:
+    return busy(tag.totals) - busy(mark_of(tag)) if tag.measured.bucket == bucket else 0
 
 
 def mark_of(tag: Tag) -> Totals:
@@ -188,7 +215,7 @@ def series(tx: Records, since: int | None, until: int | None) -> Series:
     ]
     inside, names = _named(tx, earlier[-1:] + inside)
     before = inside.pop(0) if earlier else None
-    expired = past.expired if past is not None else Totals()
+    expired = past.expired if past is not None else meta.totals.plus(Totals())
     begin, end = (None if time is None else moment(time) for time in (since, until))
     return Series(moment(tx.now), tuple(inside), names, expired, begin, end, before)
 

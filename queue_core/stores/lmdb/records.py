@@ -334,7 +334,7 @@ class LmdbRecords(HistoryRecords):
                 moments.append(keys.first_number(key))
         return min(moments, default=None)
 
-    # --- keys, journal, workers
+    # --- dedupe keys
 
     def holder(self, tag: int, key: str) -> bytes | None:
         return self._get(keys.dedupe(tag, key))
