@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,7 +29,10 @@ from queue_core import (
     View,
     open_queue,
 )
-from queue_core.frames import dead_frame, error_line, leases_frame, plural
+from queue_core.frames import dead_frame, error_line, leases_frame, plural, series_frame, series_totals_frame
+from queue_core.series import Series
+from queue_core.spans import fitting
+from queue_core.task import EPOCH
 
 T = TypeVar("T")
 
@@ -38,6 +41,8 @@ PATIENCE = 2.0  # seconds that an action waits for the write lock
 ROWS = 500  # rows of a table
 SEARCHED = 2_000  # tasks that a text filter looks at
 PIECE = 100  # tasks decoded at a time
+RECENT = 900.0  # seconds of history
+POINTS = 180  # spans into which history is cut, at most
 EVENTS = 3_000  # journal entries in which the last serves are looked for
 FRAMES = {State.INFLIGHT: leases_frame, State.DEAD: dead_frame}
 
@@ -78,6 +83,7 @@ class Handle:
             if self._queue is gone:
                 self._queue = None
                 gone.close()
+                _history.clear()
 
 
 @st.cache_resource(show_spinner=False)
@@ -108,11 +114,22 @@ def _read(url: str, ask: Callable[[View], T]) -> T:
 
 
 @dataclass(frozen=True, slots=True)
-class Rotation:
-    """For the Fairness page, from one view."""
+class Overview:
+    """For the Overview page, from one view. ``history`` tells whether the store keeps any; the frames have what
+    happened, by tag and in the whole queue."""
 
     snapshot: Snapshot
-    journal: tuple[Event, ...]
+    history: bool
+    series: pd.DataFrame
+    totals: pd.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """For the Fairness page, from one view. ``journal`` is None where the store keeps none."""
+
+    snapshot: Snapshot
+    journal: tuple[Event, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +159,38 @@ class Since:
 
 def overview() -> Snapshot:
     """Everything about the queue and its tags."""
-    return _snapshot(url())
+    return measured(RECENT).snapshot
+
+
+def measured(seconds: float) -> Overview:
+    """The same, and what happened in so many seconds up to then."""
+    return _overview(url(), seconds)
 
 
 @st.cache_resource(ttl=SHARED, max_entries=8, show_spinner=False)
-def _snapshot(url: str) -> Snapshot:
-    return _read(url, lambda view: view.snapshot())
+def _overview(url: str, seconds: float) -> Overview:
+    step = fitting(seconds, POINTS)
+    kept = _with_queue(url, lambda queue: queue.capabilities.history)
+
+    def ask(view: View) -> Overview:
+        snapshot = view.snapshot()
+        begun = snapshot.at - (snapshot.at - EPOCH) % timedelta(seconds=step)  # the span under way
+        over = _history(url, begun - timedelta(seconds=seconds), begun, step, view)
+        now = _frames(view.series(since=begun), step)
+        by_tag, totals = (pd.concat(both, ignore_index=True) for both in zip(over, now, strict=True))
+        return Overview(snapshot, kept, by_tag, totals)
+
+    return _read(url, ask)
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _history(url: str, since: datetime, until: datetime, step: float, _view: View) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Spans that are over do not change: they are read once."""
+    return _frames(_view.series(since=since, until=until), step)
+
+
+def _frames(series: Series, step: float) -> tuple[pd.DataFrame, pd.DataFrame]:
+    return series_frame(series, step=step, fields=["pending"]), series_totals_frame(series, step=step)
 
 
 def rotation() -> Rotation:
@@ -157,7 +200,8 @@ def rotation() -> Rotation:
 
 @st.cache_resource(ttl=SHARED, max_entries=8, show_spinner=False)
 def _rotation(url: str) -> Rotation:
-    return _read(url, lambda view: Rotation(view.snapshot(), tuple(view.journal(limit=EVENTS))))
+    kept = _with_queue(url, lambda queue: queue.capabilities.journal)
+    return _read(url, lambda view: Rotation(view.snapshot(), tuple(view.journal(limit=EVENTS)) if kept else None))
 
 
 def listing(state: State, tag: str | None, text: str) -> Listing:
@@ -308,7 +352,7 @@ def _do(queue: Queue, verb: Verb, target: Target, reason: str) -> None:
 
 def forget() -> None:
     """Read afresh from now on: something was changed."""
-    for cached in (_snapshot, _rotation, _newest_dead):
+    for cached in (_overview, _rotation, _newest_dead):
         cached.clear()
 
 

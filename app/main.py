@@ -20,5 +20,5 @@ page = st.navigation(
     position="top",
 )
 parts.entering(page.title)
-parts.filters()
+parts.filters(page.title)
 page.run()

@@ -16,6 +16,9 @@ from queue_core.frames import Level, Verdict, duration, error_line, one_line, ta
 
 REFRESH = 2.0  # seconds
 TAGS_OFFERED = 200
+SPANS = {"15 min": 900.0, "2 h": 7_200.0, "24 h": 86_400.0, "30 days": 2_592_000.0}
+RECENT = "15 min"
+OVER_TIME = ("Overview",)  # pages that look back
 STYLE = Path(__file__).with_name("style.css").read_text()
 ICONS = {
     Level.EMPTY: ":gray[:material/inbox:]",
@@ -42,7 +45,7 @@ def entering(page: str) -> None:
             del st.session_state[key]
 
 
-def filters() -> None:
+def filters(page: str) -> None:
     """One row for all pages; what is chosen stays in the address and from page to page."""
     with st.container(horizontal=True, vertical_alignment="center", key="filters"):
         st.selectbox(
@@ -53,6 +56,11 @@ def filters() -> None:
             "Text", key="text", bind="query-params", width=280, placeholder="Search in the rows",
             label_visibility="collapsed", icon=":material/search:",
         )  # fmt: skip
+        if page in OVER_TIME:
+            st.segmented_control(
+                "Time", list(SPANS), default=RECENT, required=True, key="span", bind="query-params",
+                label_visibility="collapsed",
+            )  # fmt: skip
         st.toggle("Live", value=True, key="live", bind="query-params", help=f"Refresh every {REFRESH:.0f} s")
 
 
@@ -74,15 +82,23 @@ def chosen_tag() -> str | None:
     return next((tag.name for tag in data.overview().tags if tag_label(tag.name) == label), label)
 
 
+def chosen_span() -> float:
+    """How far back the page looks, in seconds."""
+    return SPANS[st.session_state.get("span") or RECENT]
+
+
 def chosen_text() -> str:
     return str(st.session_state.get("text") or "").strip()
 
 
 def narrowed(tags: pd.DataFrame) -> pd.DataFrame:
     """The rows of a frame with a ``tag`` and a ``label`` that fit both filters."""
-    if (tag := chosen_tag()) is not None:
+    tag, text = chosen_tag(), chosen_text().casefold()
+    if "other" in tags and (tag is not None or text):  # the row of all others is of no tag
+        tags = tags[~tags["other"]]
+    if tag is not None:
         tags = tags[tags["tag"] == tag]
-    if text := chosen_text().casefold():
+    if text:
         tags = tags[tags["label"].str.casefold().str.contains(text, regex=False).astype(bool)]
     return tags
 

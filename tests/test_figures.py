@@ -135,7 +135,7 @@ def test_a_line_marks_what_is_too_long(queue: Queue) -> None:
 
 @pytest.mark.parametrize("longest", [0.0, 0.0004, 0.02, 1, 4, 59, 61, 3_000, 7_200, 90_000, 86_400 * 3_000])
 def test_ticks_of_spans_are_few_and_round(longest: float) -> None:
-    ticks, words = figures._span_ticks(longest)
+    ticks, words = figures.span_ticks(longest)
     assert 1 <= len(ticks) == len(set(words)) <= 6
     assert ticks[0] == 0
     assert ticks[-1] <= longest or longest == 0

@@ -16,7 +16,7 @@ APP = ROOT.parent / "app"
 ORDER = [
     "errors", "task", "rotation", "histogram", "forecast", "history", "ledger", "series", "spans", "snapshot",
     "fairness", "codec", "keys",
-    "stores.base", "stores.engine", "stores.embedded", "stores.memory", "stores.lmdb", "stores",
+    "stores.base", "stores.engine", "stores.embedded", "stores.memory", "stores.lmdb", "stores.files", "stores",
     "check", "query", "redact", "queue", "", "aio", "control", "worker", "prometheus", "frames", "figures", "notebook",
     "census", "cli", "__main__",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import click
 
-from queue_core.cli import act, fairness, feed, look, metrics, run, settings
+from queue_core.cli import act, fairness, feed, look, metrics, run, series, settings
 from queue_core.cli.base import Cli, json_option, url_option
 
 
@@ -24,8 +24,8 @@ def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 def cli() -> None:
     """A durable task queue, fair between tags.
 
-    The queue is named by --url or by QUEUE_URL: lmdb:///var/lib/app/queue, or a path. Only push, work, demo and
-    configure make a store that is not there.
+    The queue is named by --url or by QUEUE_URL: lmdb:///var/lib/app/queue, a path, or files:///var/lib/app/queue (a
+    readable file per task). Only push, work, demo and configure make a store that is not there.
 
     Data goes to standard output, words to standard error. Exit codes:
 
@@ -49,7 +49,7 @@ def cli() -> None:
 for command in (
     feed.push, run.work, run.demo, look.stats, look.list_tasks, look.get, look.explain, look.journal, look.check,
     act.requeue, act.dead_letter, act.redrive, act.cancel, act.purge, act.restore, settings.pause, settings.resume,
-    settings.configure, metrics.metrics, fairness.fairness,
+    settings.configure, series.series, metrics.metrics, fairness.fairness,
 ):  # fmt: skip
     cli.add_command(command)
 

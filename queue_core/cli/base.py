@@ -102,7 +102,7 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 url_option = click.option(
     "--url", metavar="URL", expose_value=False, callback=_keep,
-    help="The queue, instead of QUEUE_URL, such as lmdb:///var/lib/app/queue or a path.",
+    help="The queue, instead of QUEUE_URL: lmdb:///var/lib/app/queue, a path, or files:///var/lib/app/queue.",
 )  # fmt: skip
 json_option = click.option(
     "--json", "as_json", is_flag=True, expose_value=False, callback=_keep, help="Print JSON: exact, for programs."

@@ -8,6 +8,7 @@ import click
 
 from queue_core.cli.base import (
     PARTLY,
+    STORE,
     Session,
     at_terminal,
     count,
@@ -214,6 +215,9 @@ def journal(session: Session, limit: int, tag: str | None, after: int | None) ->
       queue-core journal --json | jq -r 'select(.kind == "nack") | .task_id'
     """
     with session.open() as queue:
+        if not queue.capabilities.journal:
+            say(f"Error: {safe(queue.url)} keeps no journal. queue-core stats has what happened since the beginning.")
+            raise click.exceptions.Exit(STORE)
         events = queue.journal(after=after, limit=limit, tag=tag)
     if session.as_json:
         for event in events:

@@ -1,6 +1,10 @@
 """The queue as pandas DataFrames, and as sentences: what dashboard and notebooks show comes from here."""
 
 from queue_core.frames.tables import dead_frame, leases_frame, serves_frame, tags_frame, tasks_frame
+
+# isort: split
+# without pandas, the one above says what to install
+from queue_core.frames.series import OTHERS, quantile_text, series_frame, series_totals_frame, times_frame
 from queue_core.frames.text import (
     duration,
     error_preview,
@@ -25,6 +29,7 @@ from queue_core.frames.words import (
 )
 
 __all__ = [
+    "OTHERS",
     "SLOW_WAIT",
     "Level",
     "Verdict",
@@ -40,14 +45,18 @@ __all__ = [
     "one_line",
     "payload_preview",
     "plural",
+    "quantile_text",
     "ring_frame",
     "safe_text",
+    "series_frame",
+    "series_totals_frame",
     "serves_frame",
     "share_text",
     "shares_frame",
     "tag_label",
     "tags_frame",
     "tasks_frame",
+    "times_frame",
     "upcoming",
     "verdict",
 ]

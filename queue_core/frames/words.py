@@ -109,13 +109,15 @@ def _attention(snapshot: Snapshot) -> list[str]:
     return found
 
 
-def fairness_sentence(snapshot: Snapshot, shares: pd.DataFrame) -> str:
-    """Who is next, and whether every tag got its share."""
+def fairness_sentence(snapshot: Snapshot, shares: pd.DataFrame | None) -> str:
+    """Who is next, and whether every tag got its share. ``shares`` is None where the store keeps no journal."""
     ready = sum(tag.why_not is None for tag in snapshot.tags)
     if snapshot.ring.next is None:
         turn = "Nobody can be served now"
     else:
         turn = f"{tag_label(snapshot.ring.next)} is next, one of {plural(ready, 'tag')} that can be served"
+    if shares is None:
+        return f"{turn}; this store keeps no journal, so it cannot be told who was served"
     if shares.empty:
         return f"{turn}; nothing has been served yet"
     window = plural(int(shares["served"].sum()), "serve")

@@ -22,13 +22,14 @@ def open_queue(
     payload_type: type | None = None, serializer: Serializer | None = None,
     tag_of: Callable[[Any], str] | None = None, **options: Any,
 ) -> Queue:  # fmt: skip
-    """Open a queue: ``lmdb:///path`` or a bare path, ``memory://``, or ``memory://name`` (shared in this process).
+    """Open a queue: ``lmdb:///path`` or a bare path, ``files:///path`` (a readable file per task), ``memory://``, or
+    ``memory://name`` (shared in this process).
 
     ``clock`` gives microseconds since the epoch. ``on_event`` is called after each commit with what happened.
     ``payload_type`` is a dataclass or ``msgspec.Struct`` that payloads are given and taken as; ``serializer`` maps
     them to and from JSON values in another way. ``tag_of`` derives the tag of a payload. Further options go to the
     store; for lmdb: ``durability`` ("full", "relaxed", "none"), ``busy_timeout`` in seconds, ``map_size`` and
-    ``max_size`` in bytes, ``create``.
+    ``max_size`` in bytes, ``create``; for files: ``durability`` ("full", "none"), ``busy_timeout``, ``create``.
 
     Raises InvalidArgument, MissingDriver, StoreGone (with ``create=False``, nothing is there), StoreVersion,
     StoreCorrupt.

@@ -84,6 +84,6 @@ def test_a_read_only_installation_still_has_charts(queue: Queue, monkeypatch: py
     try:
         app = visit("overview")
         assert not app.exception
-        assert len(app.get("plotly_chart")) == 2
+        assert len(app.get("plotly_chart")) == 4
     finally:
         chart._library.cache_clear()

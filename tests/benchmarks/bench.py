@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 
+import history
 import lmdb
 
 from queue_core import Queue, open_queue
@@ -263,22 +264,31 @@ def pages(directory: Path, backlog: int) -> None:
     print(f"pages written per commit, {backlog:>9,} pending:  " + "  ".join(f"{k} {v:.1f}" for k, v in results.items()))
 
 
+def measuring(directory: Path, tags: int, busy: int, quick: bool) -> None:
+    history.on_and_off(directory, 5 if quick else 21)
+    history.scrape(directory, tags // 10 if quick else tags, 9)
+    history.day(directory, busy // 10 if quick else busy, 5)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer rounds")
-    parser.add_argument("--only", choices=["rates", "scale", "snapshot", "pages"], help="one section")
+    names = ["rates", "history", "scale", "snapshot", "pages", "size"]
+    parser.add_argument("--only", choices=names, help="one section")
     parser.add_argument("--dir", type=Path, help="where to make the stores (default: a temporary directory)")
     options = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="queue_core-bench-", dir=options.dir))
     quick = options.quick
     sections: dict[str, Callable[[], None]] = {
         "rates": lambda: rates(directory, 3 if quick else 9, 200 if quick else 400),
+        "history": lambda: measuring(directory, 10_000, 100, quick),
         "scale": lambda: scale(
             directory, 50_000 if quick else 1_000_000, 5_000 if quick else 100_000, 100 if quick else 450
         ),
         "snapshot": lambda: snapshots(directory, 50_000 if quick else 1_000_000, 1_000 if quick else 10_000, 15),
         "pages": lambda: [pages(directory, backlog) for backlog in (1_000, 20_000 if quick else 1_000_000)],  # type: ignore[func-returns-value]
     }
+    sections["size"] = lambda: history.size(directory, 300_000 if quick else 10_000_000)
     try:
         for name, section in sections.items():
             if options.only in (None, name):

@@ -5,6 +5,7 @@ import re
 import pytest
 from looking import Server, button, rows, select, settle, visit
 from playwright.sync_api import Page, expect
+from waiting import until
 
 from queue_core import State
 
@@ -45,7 +46,8 @@ def test_redrive_while_others_arrive_on_top(page: Page, server: Server) -> None:
     queue = server.queue
     assert queue.get(old.pop("old 2")).state is State.PENDING
     assert {queue.get(id).state for id in (*old.values(), *new)} == {State.DEAD}
-    assert rows(page, "dead") == ["new 3", "new 2", "new 1", "new 0", "old 3", "old 1"]
+    now = ["new 3", "new 2", "new 1", "new 0", "old 3", "old 1"]
+    until(lambda: rows(page, "dead") == now)
     lease = queue.lease()
     assert lease is not None
     queue.ack(lease)
@@ -61,7 +63,7 @@ def test_a_refresh_keeps_the_selection_by_id(page: Page, server: Server) -> None
     button(page, "Refresh").click()
     expect(page.get_by_text("Nothing has changed since")).to_be_visible()
     settle(page)
-    assert rows(page, "dead")[:2] == ["later", "chosen"]
+    until(lambda: rows(page, "dead")[:2] == ["later", "chosen"])
     button(page, "Redrive 1 task").click()
     page.get_by_role("dialog").get_by_role("button", name=re.compile("Redrive 1 task$")).click()
     expect(page.get_by_text("1 task redriven")).to_be_visible()

@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -165,3 +166,17 @@ def test_spans_for_a_person(seconds: float, text: str) -> None:
 def test_tables_are_aligned_with_wide_signs() -> None:
     shown = show.table(("TAG", ">N"), [["名前", "1"], ["ab", "22"]])
     assert shown.split("\n") == ["TAG    N", "名前   1", "ab    22"]
+
+
+def test_the_commands_work_on_a_store_without_journal_and_say_what_it_does_not_keep(tmp_path: Path) -> None:
+    url = f"files://{tmp_path / 'queue'}"
+    (tmp_path / "tasks.ndjson").write_text('{"n": 1}\n{"n": 2}\n')
+    run("push", str(tmp_path / "tasks.ndjson"), "--tag", "acme", "--url", url)
+    assert json.loads(run("stats", "--json", "--url", url).stdout)["pending"] == 2
+    listed = json.loads(run("tasks", "--state", "pending", "--json", "--url", url).stdout)["tasks"]
+    assert [task["payload"] for task in listed] == [{"n": 1}, {"n": 2}]
+    assert "1 serve" in run("explain", listed[1]["id"], "--url", url).stdout
+    assert "keeps no journal" in run("journal", "--url", url, code=4).stderr
+    assert "keeps no journal" in run("fairness", "--url", url, code=4).stderr
+    assert "keeps no history" in run("series", "--url", url, code=4).stderr
+    assert "Sound" in run("check", "--url", url).stderr

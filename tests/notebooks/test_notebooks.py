@@ -25,7 +25,7 @@ pytestmark = pytest.mark.notebook
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 FIGURE = "application/vnd.plotly.v1+json"
-FIGURES = {"backlog": 4, "fairness": 3}
+FIGURES = {"backlog": 6, "fairness": 3}
 ODD_TAGS = ("", "acme", "<b>bold</b>", "$x^2$", "**new\nline**", "\x1b[31m", "e\u202egnaro", "long" * 1_000)
 
 each = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -142,6 +142,22 @@ def test_runs_twice_on_a_full_queue_shows_it_as_plain_text_and_changes_nothing(
 
 
 @each
+def test_runs_on_a_store_without_journal_and_says_so(path: Path, run: Any, tmp_path: Path) -> None:
+    with open_queue(f"files://{tmp_path}/queue", durability="none") as queue:
+        fill(queue)
+        before = state(queue)
+        outputs = run(path, queue.url)
+
+        assert queue.url in printed(outputs)
+        assert drawn(figures(outputs)[0])
+        assert "Nothing has been served yet" not in printed(outputs)
+        if path.stem == "fairness":
+            assert "keeps no journal" in printed(outputs)
+        assert state(queue) == before
+        assert queue.check() == []
+
+
+@each
 def test_a_missing_queue_is_not_made(path: Path, run: Any, tmp_path: Path) -> None:
     with pytest.raises(CellExecutionError, match=r"StoreGone.*missing"):
         run(path, f"lmdb://{tmp_path}/missing")
@@ -162,5 +178,5 @@ def test_outputs_are_not_committed(path: Path) -> None:
 def test_reads_like_an_article(path: Path) -> None:
     kinds = [cell.cell_type for cell in nbformat.read(path, as_version=4).cells]
 
-    assert 8 <= len(kinds) <= 12
+    assert 8 <= len(kinds) <= 14
     assert kinds == ["markdown", "code"] * (len(kinds) // 2)

@@ -1,0 +1,63 @@
+"""Leases in flight."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from queue_core.figures.base import (
+    ACCENT,
+    GREY,
+    RED,
+    TAG_AXIS,
+    TOP,
+    figure,
+    no_data,
+    plain,
+    records,
+    span_ticks,
+    tick_trace,
+    vertical,
+)
+from queue_core.frames import one_line
+
+
+def lease_ages(leases: pd.DataFrame, rows: int = TOP) -> go.Figure:
+    """The oldest leases, each from its begin to its end on a line where 0 is now, with its last heartbeat as a tick.
+
+    Grey is good, red has run out.
+    """
+    if leases.empty:
+        return no_data("no data: no leases to show")
+    some = leases.sort_values("age", ascending=False, kind="stable").head(rows)
+    labels = [f"{row.label} · {one_line(row.owner, 18)} · {row.id[-4:]}" for row in records(some)]
+    good, over = (_spans(some, labels, expired) for expired in (False, True))
+    beats = tick_trace([-silence for silence in some["silence"]], labels, 12, ACCENT)
+    ticks, words = span_ticks(max(float(some["age"].max()), float(some["expires_in"].max()), 1.0))
+    axis = {
+        "title": "before and after now; the tick is the last heartbeat",
+        "tickvals": [-tick for tick in ticks[:0:-1]] + ticks, "ticktext": [f"−{word}" for word in words[:0:-1]] + words,
+    }  # fmt: skip
+    order = {"categoryorder": "array", "categoryarray": [plain(label) for label in labels]}
+    return figure(
+        [good, over, beats], axis, {**TAG_AXIS, **order}, height=80 + 24 * max(len(some), 4), barmode="overlay",
+        shapes=[vertical(0, GREY, "dot")],
+    )  # fmt: skip
+
+
+def _spans(some: pd.DataFrame, labels: Sequence[str], expired: bool) -> dict[str, Any]:
+    """A bar from begin to end for each lease that has run out, or has not."""
+    rows = [(row, label) for row, label in zip(records(some), labels, strict=True) if row.expired == expired]
+    left = "over for" if expired else "time left"
+    hovers = [
+        f"{row.label}, held by {row.owner or 'somebody'}: age {row.age:,.1f} s, silent for {row.silence:,.1f} s, "
+        f"{left} {abs(row.expires_in):,.1f} s, attempt {row.attempt} of {row.max_attempts}"
+        for row, _ in rows
+    ]
+    return {
+        "type": "bar", "orientation": "h", "width": 0.6, "y": [plain(label) for _, label in rows],
+        "base": [-row.age for row, _ in rows], "x": [max(row.age + row.expires_in, 0.0) for row, _ in rows],
+        "marker": {"color": RED if expired else GREY, "opacity": 0.55}, "hoverinfo": "text",
+        "hovertext": list(map(plain, hovers)),
+    }  # fmt: skip

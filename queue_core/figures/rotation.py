@@ -1,0 +1,181 @@
+"""The rotation: the ring, what was served against what was due, and the last serves."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from queue_core.figures.base import (
+    ACCENT,
+    GREY,
+    STRIP,
+    TAG_AXIS,
+    TOP,
+    bar_trace,
+    count_axis,
+    figure,
+    no_data,
+    plain,
+    records,
+    short,
+    tag_colour,
+    tick_trace,
+    whole_axis,
+)
+from queue_core.frames import duration, share_text
+
+RING = 120  # tags that get a dot
+LINE = 0.14  # height of a name beside the ring, of its radius
+WIDE, LETTERS = 2.17, 21.6  # from the middle of the ring to the edge; ordinary letters: both of its radius
+
+
+def ring(tags: pd.DataFrame) -> go.Figure:
+    """The rotation as a ring, clockwise from the top in first-seen order, from the ring frame.
+
+    Filled dots can be served, hollow ones are skipped; the pointer is the cursor, the large dot is next.
+    """
+    if tags.empty:
+        return no_data("no data: no tag is known yet")
+    shown = tags
+    if len(tags) > RING:  # those that matter for the next serves, in their order
+        important = tags["cursor"] | tags["next"] | tags["last"]
+        ranks = tags.assign(held=tags["why_not"].notna() & ~important).sort_values(["held", "ahead"], kind="stable")
+        shown = tags.loc[sorted(ranks.index[:RING])]
+    angles = [2 * math.pi * place / len(shown) for place in range(len(shown))]
+    turns = [2 * math.pi * step / 90 for step in range(91)]
+    circle = {
+        "type": "scatter", "mode": "lines", "x": list(map(math.sin, turns)), "y": list(map(math.cos, turns)),
+        "line": {"color": GREY, "width": 1}, "opacity": 0.5, "hoverinfo": "skip",
+    }  # fmt: skip
+    notes = [_pointer(angle) for angle, cursor in zip(angles, shown["cursor"], strict=True) if cursor]
+    notes.append({"x": 0, "y": 0, "showarrow": False, "text": _centre(tags, len(shown))})
+    x = {"visible": False, "automargin": False, "range": [-WIDE, WIDE]}
+    y = {"visible": False, "automargin": False, "range": [-1.22, 1.22], "scaleanchor": "x"}
+    margin = {"l": 4, "r": 4, "t": 4, "b": 4}
+    return figure([circle, _dots(shown, angles), _names(shown, angles)], x, y, annotations=notes, margin=margin)
+
+
+def _pointer(angle: float) -> dict[str, Any]:
+    """An arrow from the middle to a place on the ring."""
+    return {
+        "x": 0.9 * math.sin(angle), "y": 0.9 * math.cos(angle), "ax": 0.45 * math.sin(angle),
+        "ay": 0.45 * math.cos(angle), "xref": "x", "yref": "y", "axref": "x", "ayref": "y", "showarrow": True,
+        "arrowhead": 2, "arrowwidth": 2, "arrowcolor": ACCENT, "text": "",
+    }  # fmt: skip
+
+
+def _dots(shown: pd.DataFrame, angles: Sequence[float]) -> dict[str, Any]:
+    rows = records(shown)
+    colours = [tag_colour(row.tag) for row in rows]
+    small = min(12, max(5, 600 // len(rows)))  # pixels, so that they do not touch
+    return {
+        "type": "scatter", "mode": "markers", "cliponaxis": False, "hoverinfo": "text",
+        "x": list(map(math.sin, angles)), "y": list(map(math.cos, angles)),
+        "marker": {
+            "size": [small + 7 if row.next else small for row in rows], "color": colours,
+            "symbol": ["circle-open" if isinstance(row.why_not, str) else "circle" for row in rows],
+            "line": {"width": 2 if small > 8 else 1, "color": colours},
+        },
+        "hovertext": [plain(_dot_story(row)) for row in rows],
+    }  # fmt: skip
+
+
+def _names(shown: pd.DataFrame, angles: Sequence[float]) -> dict[str, Any]:
+    """Names around the ring, those that are served soonest first, as many as have room."""
+    rows = records(shown)
+    taken: dict[bool, list[float]] = {True: [], False: []}  # heights on the right and on the left
+    chosen: list[int] = []
+    for place in sorted(
+        range(len(rows)), key=lambda at: (not rows[at].next, isinstance(rows[at].why_not, str), rows[at].ahead)
+    ):
+        side, height = math.sin(angles[place]) > -1e-9, math.cos(angles[place])
+        if all(abs(height - other) >= LINE for other in taken[side]):
+            taken[side].append(height)
+            chosen.append(place)
+    names = [plain(_fit(rows[place].label, rows[place].next, angles[place])) for place in chosen]
+    return {
+        "type": "scatter", "mode": "text", "cliponaxis": False, "hoverinfo": "skip",
+        "x": [1.08 * math.sin(angles[place]) for place in chosen],
+        "y": [1.08 * math.cos(angles[place]) for place in chosen],
+        "text": [f"<b>{name} · next</b>" if rows[at].next else name for at, name in zip(chosen, names, strict=True)],
+        "textposition": ["middle right" if math.sin(angles[place]) > -1e-9 else "middle left" for place in chosen],
+    }  # fmt: skip
+
+
+def _fit(label: str, next: bool, angle: float) -> str:
+    """The label, or as much of its beginning as there is room for beside the ring."""
+    room = (WIDE - 1.08 * abs(math.sin(angle))) * LETTERS
+    return short(label, room - 9 if next else room)
+
+
+def _dot_story(row: Any) -> str:
+    state = f"skipped: {row.why_not}" if isinstance(row.why_not, str) else "can be served"
+    served = "never served" if math.isnan(row.since_served) else f"served {duration(row.since_served)} ago"
+    return f"{row.label}: {state}, {row.backlog:,} waiting; weight {row.weight}; {served}"
+
+
+def _centre(tags: pd.DataFrame, shown: int) -> str:
+    ready = int(tags["why_not"].isna().sum())
+    of = f"{shown:,} of {len(tags):,} tags shown" if shown < len(tags) else f"of {len(tags):,} tags"
+    last = [f"last served: {plain(short(label))}" for label in tags.loc[tags["last"], "label"]]
+    return "<br>".join([f"<b>{ready:,}</b> can be served", of, *last])
+
+
+def shares(frame: pd.DataFrame) -> go.Figure:
+    """Serves got (bar) against serves due (line across it), from the shares frame.
+
+    The six tags that were due most, and of the others the six furthest from what was due.
+    """
+    if frame.empty:
+        return no_data("no data: nothing has been served yet")
+    most, others = frame.index[: TOP // 2], frame.iloc[TOP // 2 :]
+    furthest = others["difference"].abs().sort_values(ascending=False, kind="stable").index
+    rows = records(frame.loc[sorted({*most, *furthest[: TOP // 2]})])
+    labels = [row.label for row in rows]
+    hovers = [
+        f"{row.label}, weight {row.weight}: served {row.served:,} times ({share_text(row.share)}), "
+        f"due {row.entitled:,.2f} ({share_text(row.entitled_share)}); longest wait {duration(row.longest_wait)}"
+        for row in rows
+    ]
+    colours = [tag_colour(row.tag) for row in rows]
+    bars = bar_trace(labels, [row.served for row in rows], [""] * len(rows), colours, hovers)
+    notes = [
+        {
+            "x": max(row.served, row.entitled), "y": plain(row.label), "showarrow": False, "xanchor": "left",
+            "xshift": 8, "text": f"{row.served:,} of {row.entitled:,.1f}",
+        }
+        for row in rows
+    ]  # fmt: skip
+    of = f", {len(rows)} of {len(frame):,} tags" if len(rows) < len(frame) else ""
+    due = tick_trace([row.entitled for row in rows], labels, 14, GREY)
+    axis = count_axis(f"serves{of}", [max(row.served, row.entitled) for row in rows])
+    return figure([bars, due], axis, TAG_AXIS, annotations=notes)
+
+
+def serves(frame: pd.DataFrame, last: int = 120) -> go.Figure:
+    """A strip of the last serves, one mark each, so that the rotation shows as a pattern.
+
+    A row per tag; with more than twelve tags the height is the place in the ring.
+    """
+    strip = frame.tail(last)
+    if strip.empty:
+        return no_data("no data: nothing has been served yet")
+    rows = records(strip)
+    hovers = [
+        f"serve {row.serve:,}: {row.label}, waited {duration(row.wait)}, {row.at:%H:%M:%S} UTC, "
+        f"{row.owner or 'owner unknown'}"
+        for row in rows
+    ]
+    names = {row.number: plain(row.label) for row in sorted(rows, key=lambda row: row.number)}
+    few = len(names) <= TOP
+    marks = {
+        "type": "scatter", "mode": "markers", "x": list(strip["serve"]), "hoverinfo": "text",
+        "y": [names[row.number] if few else row.number for row in rows], "hovertext": list(map(plain, hovers)),
+        "marker": {"symbol": "square", "size": 7, "color": [tag_colour(row.tag) for row in rows]},
+    }  # fmt: skip
+    by_tag = {"type": "category", "categoryorder": "array", "categoryarray": list(names.values()), "ticksuffix": " "}
+    by_place = {"title": "place in the ring", "tickformat": ",d", "nticks": 6}
+    axis = {**whole_axis("serve number", len(rows), 8), "showgrid": False}
+    return figure([marks], axis, {**(by_tag if few else by_place), "autorange": "reversed"}, height=STRIP)
