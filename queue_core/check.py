@@ -96,9 +96,8 @@ def _history(inventory: Inventory, say: Say) -> None:
         if meta.bucket:
             say(7, "there is history, and nothing is known of what is older")
         return
-    if not meta.history:
-        return
-    if sorted(inventory.touched) != sorted(tag.number for tag in inventory.tags if tag.measured.bucket == meta.bucket):
+    changed = [tag for tag in inventory.tags if tag.measured.bucket == meta.bucket]
+    if meta.measuring and sorted(inventory.touched) != sorted(tag.number for tag in changed):
         say(7, "the list of tags that have changed in the open bucket is not that of the tags")
     summed = past.expired.plus(meta.totals).plus(past.mark, -1)
     for bucket in inventory.buckets:
@@ -109,10 +108,11 @@ def _history(inventory: Inventory, say: Say) -> None:
         if getattr(summed, field) != getattr(meta.totals, field):
             say(7, f"the buckets and their remainder sum {field} to {getattr(summed, field)}, its total is "
                    f"{getattr(meta.totals, field)}")  # fmt: skip
+    if not meta.measuring:
+        return
     opened = Totals()
-    for tag in inventory.tags:
-        if tag.measured.bucket == meta.bucket:
-            opened = opened.plus(tag.totals).plus(measure.mark_of(tag), -1)
+    for tag in changed:
+        opened = opened.plus(tag.totals).plus(measure.mark_of(tag), -1)
     if opened != meta.totals.plus(past.mark, -1):
         say(7, f"the tags' part of the open bucket sums to {opened}, the queue's is {meta.totals.plus(past.mark, -1)}")
 

@@ -5,6 +5,7 @@ added at the end, with a default. A payload is JSON text, checked to come back a
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +17,9 @@ from queue_core.series import Bucket
 from queue_core.task import Record
 
 VERSION = b"\x01"
+# The queue's numbers and tags are written with another since format 2: an older queue_core must not write them, as it
+# would cut off what it does not know.
+VERSIONS: dict[Any, bytes] = {Meta: b"\x02", Tag: b"\x02"}
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {
@@ -28,12 +32,13 @@ _load_json = json.JSONDecoder().decode
 
 
 def encode(record: Record | Tag | Meta | Past | Totals | Bucket | WorkerRecord | list[Entry]) -> bytes:
-    return VERSION + _encode(record)
+    return VERSIONS.get(type(record), VERSION) + _encode(record)
 
 
 def _decode(data: bytes, kind: Any) -> Any:
-    if data[:1] != VERSION:
-        raise StoreCorrupt(f"a stored {kind} has version byte {data[:1]!r}, not {VERSION!r}; run queue-core check")
+    version = data[:1]
+    if version != VERSION and version != VERSIONS.get(kind):
+        raise StoreCorrupt(f"a stored {kind} has version byte {version!r}; run queue-core check")
     try:
         return _decoders[kind].decode(memoryview(data)[1:])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -75,6 +80,18 @@ def decode_bucket(data: bytes) -> Bucket:
 def decode_worker(data: bytes) -> WorkerRecord:
     worker: WorkerRecord = _decode(data, WorkerRecord)
     return worker
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """One journal entry, as a part of a block."""
+    return _encode(entry)
+
+
+def join_entries(parts: Sequence[bytes]) -> bytes:
+    """A block of entries: the same as ``encode`` makes of the list of them."""
+    number = len(parts)
+    head = bytes([0x90 | number]) if number < 16 else b"\xdc" + number.to_bytes(2)
+    return VERSION + head + b"".join(parts)
 
 
 def decode_entries(data: bytes) -> list[Entry]:

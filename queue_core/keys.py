@@ -22,7 +22,7 @@ written in one page.
 | touched   | ``0x49`` index of the block's first u32        | tags changed in the open bucket, u32 each   |
 | tag       | ``0x50`` tag u32                               | tag record                                  |
 | name      | ``0x58`` blake2b(name) 16                      | tag u32                                     |
-| bucket    | ``0x60`` tier u8, number u64                   | bucket of the series                        |
+| bucket    | ``0x60`` tier u8, number u64, part u8          | a part of a bucket of the series            |
 
 The order of a task inside its state: pending and in flight: place u64; scheduled: due u64, place u64;
 dead and trash: entry u64. The value of ``id`` says the state exactly only for scheduled, dead and
@@ -199,7 +199,12 @@ def buckets(tier: int) -> bytes:
 
 
 def bucket(tier: int, number: int) -> bytes:
+    """The prefix of all parts of a bucket."""
     return buckets(tier) + _u64.pack(number)
+
+
+def bucket_part(tier: int, number: int, part: int) -> bytes:
+    return bucket(tier, number) + bytes([part])
 
 
 def bucket_number(key: bytes) -> int:

@@ -16,6 +16,7 @@ from queue_core.task import SECOND, State
 FORMAT = 2  # 2: histograms, series, and tags that are forgotten
 TRASH_RETENTION = 7 * 24 * 3600 * SECOND
 TAG_RETENTION = 7 * 24 * 3600 * SECOND
+SET_BACK = 24 * 3600 * SECOND  # a clock that is set back by more than that begins anew
 AGING_LIMIT = 3600 * SECOND  # what retention counts at most between two commits, whatever the clock says
 DEFAULT_MAX_PAYLOAD = 1 << 20
 
@@ -94,6 +95,8 @@ class Measured(msgspec.Struct, array_like=True, gc=False):
     longest: int = 0  # the longest wait that was served in it
     aged: int = 0  # the retention clock when it first changed in it
     event: int = 0  # the number of its newest journal entry
+    wait_before: int = 0  # the sums of times from before there were histograms
+    service_before: int = 0
 
 
 _AS_NEW = msgspec.Raw(b"\x90")  # every field as it is by default
@@ -190,6 +193,8 @@ class Meta(msgspec.Struct, array_like=True):
     moment: int = 0  # nothing is due, expired or past its interval before; it may be early, never late
     waits: Samples = NO_SAMPLES
     services: Samples = NO_SAMPLES
+    wait_before: int = 0  # the sums of times from before there were histograms
+    service_before: int = 0
     history: bool = True  # whether series and journal are written
     bucket: int = 0  # the number of the open bucket of the series; 0: none was ever opened
     opened: int = 0  # when it begins
@@ -197,6 +202,12 @@ class Meta(msgspec.Struct, array_like=True):
     tag_retention: int = TAG_RETENTION
     sweep_left: int = 0  # tags that are still to be looked at, whether they can be forgotten
     touched: int = 0  # tags that have changed in the open bucket, for stores that keep them as a list
+    lean: bool = False  # room is short: the open bucket is not measured
+
+    @property
+    def measuring(self) -> bool:
+        """Whether the open bucket will be kept."""
+        return self.history and not self.lean
 
     def version(self) -> int:
         self.last_version += 1
@@ -214,10 +225,14 @@ class Meta(msgspec.Struct, array_like=True):
         )
 
     def age(self, now: int) -> None:
-        """Advance the retention clock: a clock that jumps forward cannot empty trash or history."""
+        """Advance the retention clock: a clock that jumps forward cannot empty trash or history.
+
+        Nor can one that goes back and forth: time counts from the latest that was seen, until it is a day ago.
+        """
         if self.last_commit:
             self.aged += min(max(now - self.last_commit, 0), AGING_LIMIT)
-        self.last_commit = now
+        if not self.last_commit - SET_BACK <= now <= self.last_commit:
+            self.last_commit = now
 
 
 def copied(record: T) -> T:

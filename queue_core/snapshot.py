@@ -115,12 +115,14 @@ class TagStats(msgspec.Struct, frozen=True, gc=False):
     @property
     def waits(self) -> Times:
         """How long its tasks had been pending when they were leased."""
-        return Times(samples(self._tag.measured.waits), self._tag.totals.wait)
+        measured = self._tag.measured
+        return Times(samples(measured.waits), self._tag.totals.wait - measured.wait_before)
 
     @property
     def services(self) -> Times:
         """How long its attempts took, from the lease to the end."""
-        return Times(samples(self._tag.measured.services), self._tag.totals.service)
+        measured = self._tag.measured
+        return Times(samples(measured.services), self._tag.totals.service - measured.service_before)
 
     @property
     def first_seen_at(self) -> datetime:

@@ -86,7 +86,8 @@ class Model:
     def commit(self) -> None:
         """Retention counts at most an hour between two commits: 7 days of trash, the dead when it is set."""
         self.aged += min(max(self.now - self.last, 0), HOUR) if self.last else 0
-        self.last = self.now
+        if not self.last - 24 * HOUR <= self.now <= self.last:
+            self.last = self.now
         for state, retention in (("trash", 7 * DAY), ("dead", self.setting(None, "dead_retention"))):
             for job in self.listing(state):
                 if retention is not None and self.aged - job.aged > retention:

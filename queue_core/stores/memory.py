@@ -227,6 +227,9 @@ class MemoryRecords:
 
     # --- history
 
+    def short(self) -> bool:
+        return False
+
     def past(self) -> Past | None:
         return None if self._past is None else copied_past(self._past)
 

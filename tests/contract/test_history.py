@@ -384,3 +384,71 @@ def test_time_in_which_workers_were_short_of_tasks_does_not_count(queue: Queue, 
     told = queue.explain(queue.tasks("pending", reverse=True).items[0].id)
     assert told.forecast is not None
     assert told.forecast.expected == pytest.approx(80, rel=0.05)
+
+
+# --- and more of what history must survive
+
+
+def test_history_may_be_off_for_long(queue: Queue, clock: Any) -> None:
+    fill(queue, a=1)
+    queue.configure(history=False)
+    for _ in range(5):
+        clock.advance(30)
+        fill(queue, a=1)
+        assert summed(queue) == queue.snapshot().totals
+        assert queue.check() == []
+    queue.configure(history=True)
+    clock.advance(30)
+    fill(queue, a=1)
+    series = queue.series()
+    assert sum(series.whole("pushed")) == 2
+    assert series.remainder.pushed == 5
+
+
+def test_history_gives_way_when_room_is_short(queue: Queue, clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = False
+    with queue._store._read() as tx:  # type: ignore[attr-defined]
+        kind = type(tx)
+    real = kind.__init__
+
+    def begin(self: Any, *args: Any) -> None:
+        real(self, *args)
+        self.short = lambda: short
+
+    monkeypatch.setattr(kind, "__init__", begin)
+    if (core := getattr(queue._store, "_core", None)) is not None:  # the memory store's records are made once
+        core.records.short = lambda: short
+    for short in (False, False, True, True, False, False):  # noqa: B007 - read by the store
+        fill(queue, a=2)
+        clock.advance(10)
+        serve(queue, 1)
+        assert queue.check() == []
+        assert summed(queue) == queue.snapshot().totals
+    assert queue.series().remainder.pushed > 4
+    assert 2 in queue.series().whole("pushed")
+
+
+def test_clocks_that_take_turns_do_not_age_the_store(queue: Queue, clock: Any) -> None:
+    trash = queue.cancel(queue.push("x", tag="a").id)
+    for _ in range(1_000):
+        clock.advance(3600)
+        queue.configure()
+        clock.advance(-3600)
+        queue.configure()
+    assert queue.get(trash.id).state == "trash"
+    clock.advance(9 * 86_400)
+    later(queue, clock, 8 * 86_400)
+    assert queue.counts().trash == 0, "it goes on where the clock goes on"
+
+
+def test_no_time_is_told_where_a_limit_of_a_tag_decides(queue: Queue, clock: Any) -> None:
+    fill(queue, a=100, b=100)
+    for _ in range(20):
+        clock.advance(1)
+        serve(queue, 2)
+    (task,) = queue.tasks("pending", tag="a", reverse=True, limit=1)
+    assert queue.explain(task.id).forecast is not None
+    for change in ({"max_inflight": 3}, {"max_inflight": None, "min_interval": 1.0}):
+        queue.configure("b", **change)
+        assert queue.explain(task.id).forecast is None
+        assert "limits of tags" in queue.explain(task.id).text

@@ -96,7 +96,7 @@ def test_a_store_of_format_1_is_upgraded_when_it_is_opened(tmp_path: Path) -> No
             if key == keys.META or key[:1] == keys.TAG:
                 fields = msgspec.msgpack.decode(value[1:])
                 fields = [*fields[:2], 1, *fields[3:24]] if key == keys.META else fields[:18]
-                txn.put(key, value[:1] + msgspec.msgpack.encode(fields))
+                txn.put(key, b"\x01" + msgspec.msgpack.encode(fields))
             elif key[:1] in (keys.PAST, keys.TOUCHED, keys.BUCKET):
                 txn.delete(key)
     with open_queue(tmp_path) as queue:
@@ -105,9 +105,33 @@ def test_a_store_of_format_1_is_upgraded_when_it_is_opened(tmp_path: Path) -> No
         assert (before.buckets, before.remainder.pushed, before.remainder.acked) == ((), 6, 2)
         queue.push(1, tag="c")
         assert [lease.tag for lease in queue.lease_many(4)] == list("abca")
+        times = queue.snapshot().waits
+        assert (times.count, times.sum) == (4, pytest.approx(4 * (times.mean or 0))), "of these leases alone"
+        assert times.sum < 60
         assert queue.series().remainder.pushed == 6
         assert queue.series().whole("pushed") == [1]
         assert queue.check() == []
+
+
+def test_an_older_queue_core_cannot_write_a_store_that_was_upgraded(tmp_path: Path) -> None:
+    """It would cut off what it does not know; it takes the version byte of the records for damage."""
+    with open_queue(tmp_path) as queue:
+        queue.push(1, tag="a")
+    with lmdb.open(str(tmp_path)) as env, env.begin() as txn:
+        assert (txn.get(keys.META) or b"")[:1] == (txn.get(keys.tag(1)) or b"")[:1] == b"\x02"
+
+
+def test_a_store_that_is_upgraded_while_it_is_open_is_left_alone(tmp_path: Path) -> None:
+    with open_queue(tmp_path) as queue:
+        queue.push(1)
+        with queue._store._environment.writing() as txn:  # type: ignore[attr-defined]
+            meta = codec.decode_meta(txn.get(keys.META) or b"")
+            meta.format = 99
+            txn.put(keys.META, codec.encode(meta))
+            txn.commit()
+        for verb in (lambda: queue.push(2), queue.lease, queue.snapshot):
+            with pytest.raises(StoreVersion, match="format 99"):
+                verb()
 
 
 @pytest.mark.parametrize("replace", [False, True])

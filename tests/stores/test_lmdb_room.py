@@ -13,6 +13,7 @@ import pytest
 from breaking import consume, process
 
 from queue_core import (
+    Queue,
     QueueError,
     StoreBusy,
     StoreFull,
@@ -281,4 +282,44 @@ def test_the_room_that_is_told_ends_at_the_disk_or_at_the_map(tmp_path: Path) ->
         assert queue.check() == []
     with open_queue(tmp_path / "small", max_size=1 << 24) as queue:
         assert queue.storage().limit == 1 << 24
+        assert queue.check() == []
+
+
+def fill_up(queue: Queue, now: list[int], tags: int, step: float) -> None:
+    """Push until it is refused, in a batch every so many seconds of the store's clock."""
+    for number in itertools.count(0, 20):
+        try:
+            queue.push_many([("x" * 50, f"t{(number + i) % tags}") for i in range(20)])
+        except StoreFull:
+            return
+        now[0] += round(step * 1_000_000)
+
+
+@pytest.mark.parametrize(("tags", "step"), [(100, 0.5), (100, 10.0), (1_000, 10.0)])
+def test_a_full_store_can_be_drained_slowly_though_history_goes_on(tmp_path: Path, tags: int, step: float) -> None:
+    """Every 10 s a bucket is closed, which takes more room than a task frees: history gives way."""
+    now = [1_750_000_000 * 1_000_000]
+    with open_queue(tmp_path, clock=lambda: now[0], max_size=2 << 20, durability="none") as queue:
+        fill_up(queue, now, tags, step)
+        left = queue.counts().pending
+        assert left > 1_000
+        while (lease := queue.lease(ttl=1e6)) is not None:
+            now[0] += round(step * 1_000_000)
+            queue.ack(lease)
+            left -= 1
+        assert left == 0
+        assert queue.check() == []
+        queue.push_many([("x" * 50, f"t{i}") for i in range(20)])  # and it takes tasks again
+
+
+def test_heartbeats_on_a_full_store_go_on(tmp_path: Path) -> None:
+    now = [1_750_000_000 * 1_000_000]
+    with open_queue(tmp_path, clock=lambda: now[0], max_size=2 << 20, durability="none") as queue:
+        fill_up(queue, now, 20, 0.5)
+        lease = queue.lease(ttl=60)
+        assert lease is not None
+        for _ in range(2_000):
+            now[0] += 10_000_000
+            lease = queue.heartbeat(lease)
+        queue.ack(lease)
         assert queue.check() == []

@@ -25,15 +25,14 @@ def explain(tx: Records, id: bytes) -> tuple[Found, Explanation]:
     ahead = tx.ahead(tag.number, record.place, AHEAD_LIMIT)
     exact = ahead < AHEAD_LIMIT
     turns = serves = None
+    limited = False  # by a limit of a tag, which the rate of all serves does not tell of
     if blocked is None and exact:
-        others = (
-            (other.number, other.weight, other.counts.pending)
-            for other in tx.tags()
-            if other.number != tag.number and other.may_be_served()
-        )
-        turns, serves = rotation.serves_before(meta.turn, tag.number, ahead, tag.weight, others)
-    expected = forecast.forecast(serves + 1, recent_serves(tx)) if serves is not None else None
-    text = _in_words(ahead, exact, turns, serves, blocked) + _when(tx, serves, expected)
+        others = [other for other in tx.tags() if other.number != tag.number and other.may_be_served()]
+        load = ((other.number, other.weight, other.counts.pending) for other in others)
+        turns, serves = rotation.serves_before(meta.turn, tag.number, ahead, tag.weight, load)
+        limited = any(one.max_inflight is not None or one.min_interval for one in (tag, *others))
+    expected = forecast.forecast(serves + 1, recent_serves(tx)) if serves is not None and not limited else None
+    text = _in_words(ahead, exact, turns, serves, blocked) + _when(tx, serves, limited, expected)
     return found, Explanation(task, ahead, exact, turns, serves, blocked, text, expected)
 
 
@@ -43,8 +42,8 @@ def recent_serves(tx: Records) -> list[tuple[int, float]]:
     A bucket at whose end nothing was pending ends the search: before it, workers were short of tasks. A pause
     in which nothing was written counts in full.
     """
-    meta, past = tx.meta, tx.past() if tx.meta.history else None
-    if past is None or not meta.bucket:
+    meta, past = tx.meta, tx.past() if tx.meta.measuring else None
+    if past is None or not meta.bucket or tx.now - meta.opened > RECENT:
         return []
     spans = [(meta.totals.leased - past.mark.leased, (tx.now - meta.opened) / SECOND)]
     begin = meta.opened
@@ -70,11 +69,13 @@ def _in_words(ahead: int, exact: bool, turns: int | None, serves: int | None, bl
     return f"pending: {first}; its tag's turn number {turns:,} from now serves it, {before}"
 
 
-def _when(tx: Records, serves: int | None, expected: Forecast | None) -> str:
+def _when(tx: Records, serves: int | None, limited: bool, expected: Forecast | None) -> str:
     if serves is None or not tx.meta.history:
         return ""
     if expected is not None:
         return f"; {expected.text}"
+    if limited:
+        return "; when cannot be told: limits of tags decide with"
     return f"; when cannot be told: fewer than {forecast.LEAST} serves in the last {RECENT // MINUTE} minutes"
 
 

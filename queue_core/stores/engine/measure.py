@@ -32,8 +32,13 @@ from queue_core.series import (
 from queue_core.stores.engine.records import Records
 from queue_core.task import moment
 
-SWEEP = 500  # tags looked at when a bucket is closed, and at most by each commit until a sweep has caught up
+# What a commit does for history is bounded, because it holds the write lock meanwhile.
+LOOKED = 5_000  # tags that have changed in a bucket: above, every second, third, … one is looked at
+SWEEP = 500  # other tags looked at when a bucket is closed
+SWEPT = 2_000  # looked at by any commit, when many tags are new
+FORGOTTEN = 250  # forgotten by a commit
 SLACK = 2 * HOUR  # clocks set back by more than that in all may hide the oldest buckets of a span
+SHED = 32  # buckets that make room for tasks at a time, 128 KiB or more
 ROLLED = 8  # buckets of a tier that are moved on at a time; one is written
 
 
@@ -47,9 +52,13 @@ def roll(tx: Records) -> None:
         return  # it is about to be upgraded
     if not (meta.bucket and meta.opened - FINE <= tx.now < meta.opened + FINE):
         past = _past(tx)
-        if meta.history and meta.bucket:
+        short = meta.history and tx.short()
+        if meta.measuring and meta.bucket and not short:
             _close(tx, past)
             _roll_up(tx, past)
+        elif meta.history:
+            _give_way(tx, past)
+        meta.lean = short
         meta.sweep_left += SWEEP + 2 * (meta.last_tag - past.last_tag)  # faster than new tags come
         past.last_tag = meta.last_tag
         _open(tx, past)
@@ -59,14 +68,16 @@ def roll(tx: Records) -> None:
 
 def _past(tx: Records) -> Past:
     """A store that was written before there was history counts what it has done as expired."""
-    return tx.past() or Past(Totals(), tx.meta.totals.plus(Totals()), Totals())
+    done = tx.meta.totals.plus(Totals())
+    return tx.past() or Past(done, done, Totals())
 
 
 def _open(tx: Records, past: Past) -> None:
     meta = tx.meta
     meta.bucket += 1
     meta.opened = tx.now - tx.now % FINE
-    past.mark = meta.totals.plus(Totals())
+    if meta.history:
+        past.mark = meta.totals.plus(Totals())
     tx.put_past(past)
 
 
@@ -77,6 +88,18 @@ def _close(tx: Records, past: Past) -> None:
     tx.clear_touched()
 
 
+def _give_way(tx: Records, past: Past) -> None:
+    """Room is short, or was so all through the open bucket: it and the oldest ones count as expired."""
+    past.expired = past.expired.plus(tx.meta.totals).plus(past.mark, -1)
+    tx.clear_touched()
+    left = SHED if tx.short() else 0
+    for tier in reversed(range(len(TIERS))):
+        for number, bucket in list(islice(tx.buckets(tier), left)):
+            tx.put_bucket(tier, number, None)
+            past.expired = past.expired.plus(bucket.totals())
+            left -= 1
+
+
 def _gather(tx: Records, past: Past, end: int) -> Bucket | None:
     """The open bucket, up to its end; None when nothing happened and nothing waits.
 
@@ -84,11 +107,12 @@ def _gather(tx: Records, past: Past, end: int) -> Bucket | None:
     sweep: a tag that waits without being served is found there, and then stays.
     """
     meta = tx.meta
-    numbers = dict.fromkeys(tx.touched())
+    touched = tx.touched()
+    numbers = dict.fromkeys(touched[:: 1 + len(touched) // LOOKED])
     for _, before in islice(tx.buckets(0, reverse=True), 1):
         numbers |= dict.fromkeys(before.tags)
     start = tx.known(past.swept + 1) or tx.known(1) or 1
-    numbers |= dict.fromkeys(range(start, start + SWEEP))
+    numbers |= dict.fromkeys(range(start, min(start + SWEEP, meta.last_tag + 1)))
     found = {tag.number: tag for tag in tx.look(list(numbers))}
     waits = {number: _waits(tag, meta.bucket, end) for number, tag in found.items()}
     ranks = {number: (_busy(found[number], meta.bucket), max(both)) for number, both in waits.items()}
@@ -145,11 +169,12 @@ def switch(tx: Records, on: bool) -> None:
     if on == meta.history:
         return
     past = _past(tx)
-    if on:
+    if on or not meta.measuring:
         past.expired = past.expired.plus(meta.totals).plus(past.mark, -1)
     else:
         _close(tx, past)
-    meta.history = on
+    past.mark = meta.totals.plus(Totals())
+    meta.history, meta.lean = on, False
     _open(tx, past)
 
 
@@ -157,15 +182,19 @@ def _sweep(tx: Records) -> None:
     """Look at the next tags of the ring and forget those with nothing to remember."""
     meta = tx.meta
     past = _past(tx)
-    piece = min(max(SWEEP, meta.sweep_left // 8), meta.sweep_left)
+    piece = min(max(SWEEP, meta.sweep_left // 8), SWEPT, meta.sweep_left)
     meta.sweep_left -= piece
     start = tx.known(past.swept + 1) or tx.known(1)
     if start is None:
         return
     past.swept = min(start + piece - 1, meta.last_tag)
-    for tag in tx.look(range(start, past.swept + 1)):
-        if _forgettable(tx, tag):
-            forget(tx, past, tag)
+    found = (tag for tag in tx.look(range(start, past.swept + 1)) if _forgettable(tx, tag))
+    for tag in islice(found, FORGOTTEN):
+        forget(tx, past, tag)
+        last = tag.number
+    if next(found, None) is not None:  # each costs calls; the rest is left to the next commit
+        meta.sweep_left += past.swept - last
+        past.swept = last
     tx.put_past(past)
 
 
@@ -204,7 +233,7 @@ def series(tx: Records, since: int | None, until: int | None) -> Series:
         if bucket.aged < oldest:  # one more, which tells how things stood before
             break
     found.reverse()
-    if past is not None and meta.history and meta.bucket:
+    if past is not None and meta.measuring and meta.bucket:
         now = _gather(tx, past, min(max(tx.now, meta.opened + 1), meta.opened + FINE))
         found += [now] if now is not None else []
     earlier = list(takewhile(lambda bucket: since is not None and bucket.start + bucket.width <= since, found))
@@ -216,6 +245,8 @@ def series(tx: Records, since: int | None, until: int | None) -> Series:
     inside, names = _named(tx, earlier[-1:] + inside)
     before = inside.pop(0) if earlier else None
     expired = past.expired if past is not None else meta.totals.plus(Totals())
+    if past is not None and not meta.measuring:
+        expired = expired.plus(meta.totals).plus(past.mark, -1)
     begin, end = (None if time is None else moment(time) for time in (since, until))
     return Series(moment(tx.now), tuple(inside), names, expired, begin, end, before)
 

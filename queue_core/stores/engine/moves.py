@@ -2,18 +2,21 @@
 
 from queue_core import codec
 from queue_core import task as tasks
-from queue_core.errors import InvalidPayload
+from queue_core.errors import InvalidPayload, StoreFull
 from queue_core.histogram import bucket_of
 from queue_core.history import TEXT_LIMIT, Entry, Kind
 from queue_core.ledger import TRASH_RETENTION, Tag, samples
 from queue_core.stores.engine.records import Records
 from queue_core.task import LIVE, Outcome, Record, State
 
+MOST_TAGS = (1 << 32) - 2
 MOVED_BY_TIME = (State.SCHEDULED, State.INFLIGHT)
 
 
 def new_tag(tx: Records, name: str) -> Tag:
-    """A tag at the end of the ring."""
+    """A tag at the end of the ring. Its number is never used again."""
+    if tx.meta.last_tag == MOST_TAGS:
+        raise StoreFull(f"{MOST_TAGS:,} tags have been seen, the most that a store can number: start a new one")
     tag = tx.add_tag(name)
     tag.measured.aged = tx.meta.aged
     tx.meta.end_tag = tag.number
@@ -92,7 +95,7 @@ def touch(tx: Records, tag: Tag) -> None:
     if measured.bucket == meta.bucket:
         return
     measured.bucket, measured.aged, measured.longest = meta.bucket, meta.aged, 0
-    if meta.history:
+    if meta.measuring:
         measured.mark = codec.encode(tag.totals)
         tx.touch(tag.number)
 

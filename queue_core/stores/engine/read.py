@@ -84,7 +84,8 @@ def snapshot(tx: Records) -> Snapshot:
         moment(now), counts.pending, counts.scheduled, counts.inflight, counts.dead, counts.trash,
         len(due), len(expired), max(waits, default=None), queue_settings(meta), replace(meta.totals),
         _ring(meta, tags), tuple(worker_stats(worker) for worker in tx.workers()),
-        Times(dict(samples(meta.waits)), meta.totals.wait), Times(dict(samples(meta.services)), meta.totals.service),
+        Times(dict(samples(meta.waits)), meta.totals.wait - meta.wait_before),
+        Times(dict(samples(meta.services)), meta.totals.service - meta.service_before),
         tags,
     )  # fmt: skip
 

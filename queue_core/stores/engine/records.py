@@ -94,7 +94,10 @@ class Records(Protocol):
     def entries(self, after: int, limit: int) -> list[tuple[int, Entry]]:
         """Journal entries numbered above ``after``, oldest first."""
 
-    # --- history: only the first two are called where ``history`` is False
+    # --- history: only ``past`` and ``put_past`` are called where ``history`` is False
+
+    def short(self) -> bool:
+        """Whether room is so short that history has to give way to tasks."""
 
     def past(self) -> Past | None:
         """What is no longer kept one by one; None: nothing was written yet."""

@@ -171,7 +171,7 @@ class Committer:
                 environment.carried = None
                 if carried is not None and carried.txn != txn.id() - 1:
                     carried = None
-                records = LmdbRecords(txn, batch[0].clock(), environment.names, carried)
+                records = LmdbRecords(txn, batch[0].clock(), environment.names, carried, environment.short)
                 records.meta.age(records.now)
                 deliver.tidy(records)
                 ends = []

@@ -283,6 +283,14 @@ class Environment:
                 "need: nothing was changed; work off tasks or free space"
             )
 
+    def short(self) -> bool:
+        """Whether a push would be refused."""
+        try:
+            self.make_room(0)
+        except StoreFull:
+            return True
+        return False
+
     def room(self) -> tuple[int, int, int]:
         """Bytes of the pages that hold something, of the file, and the most that the disk and the map allow."""
         disk = os.statvfs(self.path)

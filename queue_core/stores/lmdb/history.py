@@ -1,17 +1,20 @@
 """What the engine's seam keeps of the past, over one LMDB transaction: journal, buckets, workers."""
 
 from collections.abc import Iterator
+from itertools import groupby, islice, pairwise
 from typing import Any
 
 from queue_core import codec, keys
+from queue_core.errors import StoreVersion
 from queue_core.history import JOURNAL_LIMIT, Entry
-from queue_core.ledger import Counts, Meta, Past, Totals, WorkerRecord
+from queue_core.ledger import FORMAT, Counts, Meta, Past, Totals, WorkerRecord
 from queue_core.series import Bucket
 from queue_core.stores.base import Logged
 from queue_core.stores.lmdb.collected import Collected
 
-BLOCK = 16  # journal entries in one value: below the size at which LMDB gives a value pages of its own
+BLOCK = 950  # bytes of journal entries in one value: four fill a page, and LMDB splits them where little is lost
 TRIM_EVERY = 256  # journal entries between two looks at its length
+PART = 1_900  # bytes of a bucket in one value: a larger one needs pages side by side, which a full store has not
 TOUCHED_BLOCK = 256  # tags in one value
 
 
@@ -20,25 +23,48 @@ class HistoryRecords(Collected):
 
     history = True
 
-    def __init__(self, txn: Any, meta: Meta | None) -> None:
+    def __init__(self, txn: Any, meta: Meta | None, tail: list[bytes] | None) -> None:
         super().__init__(txn)
+        self.tail = tail  # the entries of the newest block of the journal, encoded; None: not known
         self.logged: list[Logged] = []
         self._touched: list[int] = []
         if meta is None:
             data = txn.get(keys.META)
             meta = codec.decode_meta(data) if data is not None else Meta(Counts(), Totals())
+            if meta.format > FORMAT:  # it was upgraded by another process meanwhile
+                raise StoreVersion(
+                    f"the store has format {meta.format}; this queue_core knows {FORMAT}: upgrade queue_core"
+                )
         self.meta = meta
 
     def write_history(self) -> None:
         """Journal entries in blocks, and the tags that have changed."""
-        journal = [entry for number, _, entry in self.logged if number]
+        journal = [codec.encode_entry(entry) for number, _, entry in self.logged if number]
         first = self.meta.events + 1 - len(journal)
-        for start in range(0, len(journal), BLOCK):
-            self._writes[keys.journal(first + start)] = codec.encode(journal[start : start + BLOCK])
+        if journal:
+            self._write_journal(first, journal)
         if self.meta.events // TRIM_EVERY != (first - 1) // TRIM_EVERY:
             self._trim_journal()
         if self._touched:
             self._write_touched()
+
+    def _write_journal(self, first: int, new: list[bytes]) -> None:
+        """Fill the newest block up, then begin others: few large values leave pages fuller than many small ones."""
+        tail = self._newest_block() if self.tail is None else self.tail
+        begin, size = first - len(tail), sum(map(len, tail))
+        for number, part in enumerate(new, first):
+            if tail and size + len(part) > BLOCK:
+                self._writes[keys.journal(begin)] = codec.join_entries(tail)
+                begin, tail, size = number, [], 0
+            tail.append(part)
+            size += len(part)
+        self._writes[keys.journal(begin)] = codec.join_entries(tail)
+        self.tail = tail
+
+    def _newest_block(self) -> list[bytes]:
+        if self._cursor.set_range(keys.META) and self._cursor.prev() and self._cursor.key()[:1] == keys.JOURNAL:
+            return list(map(codec.encode_entry, codec.decode_entries(self._cursor.value())))
+        return []
 
     def log(self, entry: Entry, name: str | None) -> int:
         self.meta.events += self.meta.history
@@ -62,14 +88,14 @@ class HistoryRecords(Collected):
         return out[:limit]
 
     def _trim_journal(self) -> None:
+        """Remove the blocks that end before what is kept; how far one reaches, the next one tells."""
         oldest = self.meta.events - JOURNAL_LIMIT - TRIM_EVERY
-        blocks: list[bytes] = []
-        if oldest > 0:
-            for key, _ in self.range(keys.JOURNAL):
-                if keys.number(key) + BLOCK > oldest or len(blocks) >= 4 * TRIM_EVERY:
-                    break
-                blocks.append(key)
-        for key in blocks:
+        if oldest <= 0:
+            return
+        blocks = (key for key, _ in islice(self.range(keys.JOURNAL), 4 * TRIM_EVERY))
+        for key, following in pairwise(blocks):
+            if keys.number(following) > oldest:
+                break
             self._writes[key] = None
 
     def past(self) -> Past | None:
@@ -103,11 +129,17 @@ class HistoryRecords(Collected):
         self.meta.touched += len(self._touched)
 
     def buckets(self, tier: int, reverse: bool = False) -> Iterator[tuple[int, Bucket]]:
-        for key, data in self.range(keys.buckets(tier), reverse=reverse):
-            yield keys.bucket_number(key), codec.decode_bucket(data)
+        parts = self.range(keys.buckets(tier), reverse=reverse)
+        for number, found in groupby(parts, key=lambda part: keys.bucket_number(part[0])):
+            pieces = [data for _, data in found]
+            yield number, codec.decode_bucket(b"".join(reversed(pieces) if reverse else pieces))
 
     def put_bucket(self, tier: int, number: int, bucket: Bucket | None) -> None:
-        self._write(keys.bucket(tier, number), codec.encode(bucket) if bucket is not None else None)
+        for key in [key for key, _ in self.range(keys.bucket(tier, number))]:
+            self._write(key, None)
+        data = codec.encode(bucket) if bucket is not None else b""
+        for part, start in enumerate(range(0, len(data), PART)):
+            self._write(keys.bucket_part(tier, number, part), data[start : start + PART])
 
     def workers(self) -> list[WorkerRecord]:
         return [codec.decode_worker(data) for _, data in self.range(keys.WORKER)]

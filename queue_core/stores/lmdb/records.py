@@ -1,6 +1,6 @@
 """The engine's seam over one LMDB transaction: tags, tasks, the rotation."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from queue_core import codec, keys
 from queue_core.errors import StoreCorrupt
 from queue_core.history import Kind
-from queue_core.ledger import Counts, Meta, Tag
+from queue_core.ledger import Counts, Meta, Tag, copied
 from queue_core.stores.engine import moves
 from queue_core.stores.lmdb.history import HistoryRecords
 from queue_core.task import Record, State, nonce
@@ -25,13 +25,18 @@ class Carried(NamedTuple):
     txn: int
     meta: Meta
     tags: dict[int, tuple[Tag, bytes]]
+    tail: list[bytes] | None
 
 
 class LmdbRecords(HistoryRecords):
     """``Records`` over a transaction; ``finish`` writes what has changed."""
 
-    def __init__(self, txn: Any, now: int, names: dict[str, int], carried: Carried | None = None) -> None:
-        super().__init__(txn, carried.meta if carried is not None else None)
+    def __init__(
+        self, txn: Any, now: int, names: dict[str, int], carried: Carried | None = None,
+        short: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
+        super().__init__(txn, *((carried.meta, carried.tail) if carried is not None else (None, None)))
+        self.short = short
         self.now = now
         self.new_names: dict[str, int] = {}
         self._names = names
@@ -61,7 +66,7 @@ class LmdbRecords(HistoryRecords):
 
     def carry(self, txn: int) -> Carried:
         """After ``finish``: what the next transaction may begin with, if ``txn`` is committed."""
-        return Carried(txn, self.meta, self._carried if len(self._carried) <= CARRIED else {})
+        return Carried(txn, self.meta, self._carried if len(self._carried) <= CARRIED else {}, self.tail)
 
     # --- tags
 
@@ -119,8 +124,9 @@ class LmdbRecords(HistoryRecords):
 
     def look(self, numbers: Sequence[int]) -> list[Tag]:
         self.flush()
-        found = self._cursor.getmulti(list(map(keys.tag, numbers)))
-        return [codec.decode_tag(data) for _, data in found]
+        found = self._cursor.getmulti([keys.tag(number) for number in numbers if number not in self._tags])
+        loaded = [copied(self._tags[number][0]) for number in numbers if number in self._tags]
+        return loaded + [codec.decode_tag(data) for _, data in found]
 
     def known(self, number: int) -> int | None:
         self.flush()

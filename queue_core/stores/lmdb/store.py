@@ -185,6 +185,9 @@ def _upgrade(tx: Records) -> None:
     meta = tx.meta
     if meta.format == 1:
         meta.format, meta.end_tag = FORMAT, meta.last_tag
+        meta.wait_before, meta.service_before = meta.totals.wait, meta.totals.service
         for known in list(tx.tags()):
             tag = tx.tag(known.number)
-            tag.measured.event, tag.measured.aged = meta.events, meta.aged
+            measured, totals = tag.measured, tag.totals
+            measured.event, measured.aged = meta.events, meta.aged
+            measured.wait_before, measured.service_before = totals.wait, totals.service
