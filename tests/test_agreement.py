@@ -1,4 +1,4 @@
-"""Random histories: the naive model, the memory store, and LMDB under two processes agree on every step.
+"""Random histories: the naive model and every store, the durable ones under two processes, agree on every step.
 
 Each rule sends one verb to all of them and compares what it returned or refused; after each step all that is
 stored is compared. Tokens are mostly those of live leases and ids those of tasks in a fitting state, else nearly
@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 from peer import VERBS, Peer
-from side_by_side import COVERAGE, LMDB, SECOND, SideBySide, coverage
+from side_by_side import COVERAGE, DURABLE, SECOND, SideBySide, coverage
 
-from queue_core import Queue, State, open_queue
+from queue_core import Queue, State
 
 SOAK = os.environ.get("SOAK", "") not in ("", "0")
 ROUNDS = 50 if SOAK else 1  # of 100 histories each: a long search in one go keeps them all in memory
@@ -272,19 +272,20 @@ class Agreement(SideBySide):
 
     @rule()
     def hand_over(self) -> None:
-        """From now on the other process runs the verbs."""
+        """From now on the other processes run the verbs."""
         self.elsewhere = not self.elsewhere
 
     @rule()
     def reopen(self) -> None:
-        self.lmdb.close()
-        self.lmdb = open_queue(self.url, clock=lambda: self.now, **LMDB)
+        for name in DURABLE:
+            self.queues[name].close()
+            self.open(name)
 
     @rule(tag=TAGS | st.none(), limit=st.integers(1, 4), reverse=st.booleans())
     def turn_pages(self, tag: str | None, limit: int, reverse: bool) -> None:
         for state in State:
             expected = [job.id for job in self.model.listing(state, tag)][:: -1 if reverse else 1]
-            for queue in (self.memory, self.lmdb):
+            for queue in self.queues.values():
                 assert list(paged(queue, state, tag, limit, reverse)) == expected
 
 
@@ -298,9 +299,9 @@ def paged(queue: Queue, state: State, tag: str | None, limit: int, reverse: bool
 
 
 @pytest.mark.soak
-def test_the_model_the_memory_store_and_lmdb_under_two_processes_agree() -> None:
+def test_the_model_and_every_store_under_two_processes_agree() -> None:
     COVERAGE.clear()
-    Agreement.peer = Peer()
+    Agreement.peers = {name: Peer() for name in DURABLE}
     try:
         for _ in range(ROUNDS):
             run_state_machine_as_test(
@@ -311,7 +312,8 @@ def test_the_model_the_memory_store_and_lmdb_under_two_processes_agree() -> None
                 ),
             )  # fmt: skip
     finally:
-        Agreement.peer.stop()
+        for peer in Agreement.peers.values():
+            peer.stop()
         print(coverage())
     for name in (*sorted(VERBS.keys() - {"change", "configure"}), *START, *SETTINGS):
         assert COVERAGE[name, "ok"], f"{name} never succeeded:\n{coverage()}"

@@ -1,13 +1,16 @@
 """The stores, opened by URL; a driver is imported when its store is opened."""
 
+import os
 from typing import Any
 
 from queue_core.errors import InvalidArgument, MissingDriver
 from queue_core.stores.base import Clock, Store
 
+FILES_MARK = "queue.json"  # that directory is a files store
+
 
 def open_store(url: str, clock: Clock, **options: Any) -> Store:
-    """A store by URL: ``lmdb:///path`` or a bare path, ``memory://``, ``memory://name``.
+    """A store by URL: ``lmdb:///path`` or a bare path, ``files:///path``, ``memory://``, ``memory://name``.
 
     Raises InvalidArgument for an unknown scheme or option, MissingDriver when its package is missing.
     """
@@ -22,12 +25,20 @@ def open_store(url: str, clock: Clock, **options: Any) -> Store:
                 raise MissingDriver(f"the lmdb store needs the package lmdb: pip install lmdb ({error})") from error
             if not rest:
                 raise InvalidArgument(f"{url!r} names no directory: write lmdb:///path/to/queue")
+            if os.path.exists(os.path.join(rest, FILES_MARK)):
+                raise InvalidArgument(f"{rest} holds a files store: open it as files://{os.path.abspath(rest)}")
             return open_lmdb(rest, clock, **options)
         case "memory":
             from queue_core.stores.memory import open_memory
 
             return open_memory(rest, clock, **options)
+        case "files":
+            from queue_core.stores.files import open_files
+
+            if not rest:
+                raise InvalidArgument(f"{url!r} names no directory: write files:///path/to/queue")
+            return open_files(rest, clock, **options)
         case _:
             raise InvalidArgument(
-                f"{url!r} names no store: use lmdb:///path (or a bare path), or memory:// or memory://name"
+                f"{url!r} names no store: use lmdb:///path (or a bare path), files:///path, or memory:// or memory://name"
             )

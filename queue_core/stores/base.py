@@ -50,6 +50,7 @@ class Capabilities:
     journal: bool
     history: bool = False
     plans: bool = False
+    parallel_views: bool = True  # whether others may write while a view() is open
 
 
 class NewTask(msgspec.Struct, frozen=True):

@@ -1,5 +1,6 @@
 """One contract for every store. A test that needs more than every store has says so: ``@needs("multi_process")``."""
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -13,7 +14,8 @@ from drive import Open
 from queue_core import Queue, open_queue
 from queue_core.stores.base import Capabilities
 
-STORES = {"memory": "memory://{name}", "lmdb": "lmdb://{path}/queue"}
+STORES = {"memory": "memory://{name}", "lmdb": "lmdb://{path}/queue", "files": "files://{path}/queue"}
+OPTIONS = {"files": {"durability": "none"}}  # flushes are most of its time: these tests run in memory where they can
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,17 +36,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def url(store: str, tmp_path: Path) -> str:
-    return STORES[store].format(path=tmp_path, name=uuid4())
+def url(store: str, tmp_path: Path) -> Iterator[str]:
+    memory = Path("/dev/shm")
+    if store in OPTIONS and os.access(memory, os.W_OK):
+        with tempfile.TemporaryDirectory(dir=memory) as path:
+            yield STORES[store].format(path=path, name=uuid4())
+    else:
+        yield STORES[store].format(path=tmp_path, name=uuid4())
 
 
 @pytest.fixture
-def opened(url: str, clock: Callable[[], int]) -> Iterator[Open]:
+def opened(store: str, url: str, clock: Callable[[], int]) -> Iterator[Open]:
     """Opens handles on the store of this test, with its clock unless another is given; it must be sound at the end."""
     queues: list[Queue] = []
 
     def one(**options: Any) -> Queue:
-        queues.append(open_queue(url, **{"clock": clock, **options}))
+        queues.append(open_queue(url, **{"clock": clock, **OPTIONS.get(store, {}), **options}))
         return queues[-1]
 
     yield one

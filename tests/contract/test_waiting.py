@@ -223,6 +223,7 @@ import sys, queue_core
 with queue_core.open_queue(sys.argv[1]) as queue:
     lease = queue.lease()
     while lease is not None:
+        print(lease.fence, lease.tag, lease.id)
         lease = queue.lease(ack=lease)
 """
 
@@ -239,11 +240,15 @@ def test_the_rotation_goes_on_from_process_to_process(opened: Open, url: str) ->
 @needs("multi_process")
 def test_turns_and_order_hold_under_four_processes(opened: Open, url: str) -> None:
     queue = opened(clock=system_clock)
-    tasks = queue.push_many([(i, tag) for tag in "abcd" for i in range(250)])
-    processes = [subprocess.Popen([sys.executable, "-c", POP_ALL, url]) for _ in range(4)]
-    assert [process.wait(60) for process in processes] == [0] * 4
-    served = [(event.tag, event.task_id) for event in queue.journal(limit=10_000) if event.kind == "lease"]
-    assert [tag for tag, _ in served] == list("abcd") * 250
+    each = 250 if queue.capabilities.parallel_views else 50  # where all wait for one lock, fewer tell as much
+    tasks = queue.push_many([(i, tag) for tag in "abcd" for i in range(each)])
+    processes = [
+        subprocess.Popen([sys.executable, "-c", POP_ALL, url], stdout=subprocess.PIPE, text=True) for _ in "1234"
+    ]
+    lines = [line.split() for process in processes for line in process.communicate(timeout=60)[0].splitlines()]
+    assert [process.returncode for process in processes] == [0] * 4
+    served = [(tag, id) for _, tag, id in sorted(lines, key=lambda line: int(line[0]))]
+    assert [tag for tag, _ in served] == list("abcd") * each
     for tag in "abcd":
         assert [id for of, id in served if of == tag] == [task.id for task in tasks if task.tag == tag]
-    assert (queue.counts().all, queue.snapshot().totals.acked) == (0, 1_000)
+    assert (queue.counts().all, queue.snapshot().totals.acked) == (0, 4 * each)
