@@ -94,6 +94,8 @@ class SideBySide(RuleBasedStateMachine):
             if queue.capabilities.journal:
                 journals = [[(e.number, e.tag, e.entry) for e in q.journal()] for q in (self.queues["memory"], queue)]
                 assert journals[0] == journals[1]
+            if queue.capabilities.history:
+                assert queue.series() == self.queues["memory"].series()
         for queue in self.queues.values():
             queue.close()
         self.directory.cleanup()
