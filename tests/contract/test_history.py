@@ -452,3 +452,17 @@ def test_no_time_is_told_where_a_limit_of_a_tag_decides(queue: Queue, clock: Any
         queue.configure("b", **change)
         assert queue.explain(task.id).forecast is None
         assert "limits of tags" in queue.explain(task.id).text
+
+
+def test_a_bucket_adds_up_though_not_every_tag_that_changed_is_looked_at(
+    queue: Queue, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queue_core.stores.engine.measure.LOOKED", 10)
+    queue.push_many([("x", f"t{n}") for n in range(800)])
+    clock.advance(10)
+    queue.ack_many(queue.lease_many(700))
+    clock.advance(10)
+    fill(queue, a=1)
+    assert queue.series().whole("pushed") == [800, 0, 1]
+    assert queue.series().whole("acked") == [0, 700, 0]
+    assert summed(queue) == queue.snapshot().totals
