@@ -17,7 +17,7 @@ from uuid_utils import uuid7
 from queue_core import codec
 from queue_core.errors import InvalidArgument, LeaseLost, StoreError
 from queue_core.history import Event
-from queue_core.ledger import Counts, WorkerRecord
+from queue_core.ledger import WorkerRecord
 from queue_core.queue.arguments import (
     BATCH_LIMIT,
     SETTINGS,
@@ -29,15 +29,14 @@ from queue_core.queue.arguments import (
     check_tag,
 )
 from queue_core.queue.payloads import Item, Plain, Serializer, Undecodable
+from queue_core.queue.reading import Reading
 from queue_core.queue.view import View
-from queue_core.series import Series
-from queue_core.snapshot import Explanation, Finding, Page, Settings, Snapshot, Storage
+from queue_core.snapshot import Settings, Storage
 from queue_core.stores.base import Capabilities, Change, Clock, Done, Ending, Found, Logged, NewTask, Store
 from queue_core.task import (
     SECOND,
     Lease,
     Outcome,
-    State,
     Task,
     Token,
     clean_text,
@@ -62,7 +61,7 @@ def default_owner() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{threading.get_native_id()}"
 
 
-class Queue:
+class Queue(Reading):
     """A fair, durable task queue. Made by ``open_queue``; safe for any number of threads."""
 
     def __init__(
@@ -346,52 +345,9 @@ class Queue:
             finally:
                 views.remove(reader)
 
-    def get(self, id: str | UUID) -> Task:
-        """The task of this id. Raises TaskNotFound."""
-        with self.view() as view:
-            return view.get(id)
-
-    def tasks(
-        self, state: State | str, *, tag: str | None = None, after: str | None = None, limit: int = 100,
-        reverse: bool = False,
-    ) -> Page:  # fmt: skip
-        """One page of a state: see ``View.tasks``."""
-        with self.view() as view:
-            return view.tasks(state, tag=tag, after=after, limit=limit, reverse=reverse)
-
-    def snapshot(self) -> Snapshot:
-        """The whole queue at one instant."""
-        with self.view() as view:
-            return view.snapshot()
-
-    def counts(self) -> Counts:
-        """Tasks by state."""
-        with self.view() as view:
-            return view.counts()
-
-    def explain(self, id: str | UUID) -> Explanation:
-        """Why a task is not running yet."""
-        with self.view() as view:
-            return view.explain(id)
-
-    def journal(self, *, after: int | None = None, limit: int = 1_000, tag: str | None = None) -> list[Event]:
-        """What happened: see ``View.journal``."""
-        with self.view() as view:
-            return view.journal(after=after, limit=limit, tag=tag)
-
-    def series(self, *, since: datetime | None = None, until: datetime | None = None) -> Series:
-        """Measured history: see ``View.series``."""
-        with self.view() as view:
-            return view.series(since=since, until=until)
-
     def storage(self) -> Storage:
         """How much room the store takes, and how much it may take, in bytes."""
         return self._store.storage()
-
-    def check(self) -> list[Finding]:
-        """Every broken invariant of the whole store; empty = sound."""
-        with self.view() as view:
-            return view.check()
 
     def close(self) -> None:
         """Give the store's handle back; blocked leases end with StoreGone."""
