@@ -54,7 +54,7 @@ def _quantiles(k: float, n: float) -> tuple[float, float]:
 def roughly(seconds: float) -> str:
     """A span that is an estimate: two digits and a unit."""
     if seconds < 0.1:
-        return "no time"
+        return "under 0.1 s"
     for unit, size in (("s", 1.0), ("min", 60.0), ("h", 3600.0)):
         if seconds < 100 * size:
             return f"{seconds / size:.2g} {unit}"

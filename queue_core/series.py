@@ -14,6 +14,7 @@ from heapq import nlargest
 
 import msgspec
 
+from queue_core.errors import InvalidArgument
 from queue_core.ledger import Counts, Totals
 from queue_core.task import SECOND, moment
 
@@ -38,6 +39,13 @@ _BUSY = [_PLACE[name] for name in ("pushed", "leased", "acked", "nacked")]
 Row = list[int]  # one number per field
 
 
+def place_of(field: str) -> int:
+    """Raises InvalidArgument for a field that there is not."""
+    if field not in _PLACE:
+        raise InvalidArgument(f"a bucket has no field {field!r:.100}: it has {', '.join(FIELDS)}")
+    return _PLACE[field]
+
+
 class Bucket(msgspec.Struct, array_like=True):
     """One span of time. Times in microseconds; ``aged`` is the retention clock when it was closed."""
 
@@ -59,15 +67,22 @@ class Bucket(msgspec.Struct, array_like=True):
 
     def column(self, field: str) -> Sequence[int]:
         """One number per kept tag, then that of all others; a gauge that is not known is -1."""
-        return self._column(_PLACE[field])
+        return self._column(place_of(field))
 
     def _column(self, place: int) -> Sequence[int]:
         data = self.columns.get(place)
         return unpack(data) if data is not None else (0,) * (len(self.tags) + 1)
 
+    def of(self, tag: int, field: str) -> int | None:
+        """The number of a tag; None where it is among the others, -1 for a gauge that is not known."""
+        column = self.column(field)
+        if tag in self.tags:
+            return column[self.tags.index(tag)]
+        return None if column[-1] else 0
+
     def whole(self, field: str) -> int:
         """The whole queue's number. The oldest wait is the longest among the tags that were looked at."""
-        return self._whole(_PLACE[field])
+        return self._whole(place_of(field))
 
     def _whole(self, place: int) -> int:
         data = self.columns.get(place)

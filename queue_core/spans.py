@@ -22,7 +22,7 @@ Step = timedelta | float | None
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span of time, in microseconds. ``length`` leaves out what was not yet, or is not known.
+    """A span of time, in microseconds; what was not yet, or is not known, is left out.
 
     ``buckets`` are those in it, in the order in which they passed; none where it is idle. ``last`` is the newest bucket
     by its end, ``stale`` the time from then to the end of the span.
@@ -117,4 +117,5 @@ def _equal(series: Series, end: int, width: int) -> Iterator[Span]:
         last = buckets[-1] if buckets else last
         begins, ends = cell * width, (cell + 1) * width
         ends = end if begins < end < ends else ends
-        yield Span(begins, ends - max(begins, known), buckets, last, max(ends - _ends(last), 0))
+        begins = max(begins, known)
+        yield Span(begins, ends - begins, buckets, last, max(ends - _ends(last), 0))

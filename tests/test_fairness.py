@@ -553,3 +553,13 @@ def test_of_any_history(steps: list[tuple[str, str, int]]) -> None:
             assert all(tag.gaps is None or tag.gaps.turns <= others for tag in tags)
         json.dumps(asdict(found), allow_nan=False)
         assert queue.check() == []
+
+
+def test_a_time_without_a_journal_is_nobodys_worker_time() -> None:
+    journal = [
+        entry(Kind.LEASE, 10, b"a"), entry(Kind.LEASE, 12, b"b", 2), entry(Kind.ACK, 15, b"b", 2),
+        Entry(Kind.CONFIGURE, 900, 0, detail="history=True"),  # a ended meanwhile, and b was leased again
+        entry(Kind.ACK, 903, b"b", 2),
+    ]  # fmt: skip
+    assert fairness.worker_time(journal, 0, 1_000) == {1: 5, 2: 6}
+    assert fairness.worker_time(journal, 0, 1_000, {3: 1})[3] == 100

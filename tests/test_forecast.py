@@ -63,5 +63,5 @@ def test_too_few_serves_tell_nothing() -> None:
 
 def test_estimates_are_said_roughly() -> None:
     assert [roughly(seconds) for seconds in (0.01, 0.42, 7, 61, 600, 90_000, 900_000)] == [
-        "no time", "0.42 s", "7 s", "61 s", "10 min", "25 h", "10 days",
+        "under 0.1 s", "0.42 s", "7 s", "61 s", "10 min", "25 h", "10 days",
     ]  # fmt: skip

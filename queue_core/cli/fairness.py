@@ -41,7 +41,12 @@ class Judged:
 @click.command(short_help="Whether every tag got its turn, and its share.")
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Look at the last N serves only.")
 @click.option(
-    "--tags", "limit", type=click.IntRange(0), default=20, show_default=True, help="Show at most so many tags."
+    "--tags",
+    "limit",
+    type=click.IntRange(0),
+    default=20,
+    show_default=True,
+    help="Show at most so many tags in the table.",
 )
 @url_option
 @json_option

@@ -43,7 +43,12 @@ from queue_core.task import State
     help="Show it again every 2 seconds, or every SECONDS, until Ctrl-C.",
 )  # fmt: skip
 @click.option(
-    "--tags", "limit", type=click.IntRange(0), default=20, show_default=True, help="Show at most so many tags."
+    "--tags",
+    "limit",
+    type=click.IntRange(0),
+    default=20,
+    show_default=True,
+    help="Show at most so many tags in the table.",
 )
 @url_option
 @json_option

@@ -86,7 +86,9 @@ def _pause(session: Session, tag: str | None, paused: bool) -> None:
     "--tag-retention", type=duration, metavar="SPAN",
     help="When a tag with no task and no setting is forgotten (whole queue).",
 )  # fmt: skip
-@click.option("--history", type=bool, metavar="yes|no", help="Whether series and journal are written (whole queue).")
+@click.option(
+    "--history", type=click.Choice(["yes", "no"]), help="Whether series and journal are written (whole queue)."
+)
 @url_option
 @json_option
 @pass_session
@@ -103,6 +105,8 @@ def configure(session: Session, /, tag: str | None, **given: Any) -> None:
     changes: dict[str, Any] = {
         name: None if value is NONE else value for name, value in given.items() if value is not None
     }
+    if "history" in changes:
+        changes["history"] = changes["history"] == "yes"
     with session.open(create=bool(changes)) as queue:
         if changes:
             with step():

@@ -18,7 +18,8 @@ def worker_time(
 
     A task is held from its lease to the entry that ends it. The journal given may begin later than its leases: those
     that it sees only the end of have been held since ``begin``, and so have those in flight at the end (``inflight``,
-    by tag) of which it sees nothing. A clock that was set back makes no time negative.
+    by tag) of which it sees nothing. Where no journal was written for a while, leases count up to that time,
+    and those that it sees only the end of from its end. A clock that was set back makes no time negative.
     """
     held: defaultdict[int, int] = defaultdict(int)
     open: dict[bytes, Entry] = {}
@@ -26,7 +27,14 @@ def worker_time(
     def add(tag: int, since: int, until: int) -> None:
         held[tag] += max(min(until, end) - max(since, begin), 0)
 
+    newest = known = begin
     for entry in journal:
+        if _resumes(entry):
+            for unseen in open.values():  # nothing was written for a while: what ended meanwhile was not seen
+                add(unseen.tag, unseen.at, newest)
+            open.clear()
+            known = entry.at
+        newest = entry.at
         if entry.kind is Kind.LEASE:
             open[entry.id] = entry
         elif entry.kind in ENDS or entry.kind in MAY_END:
@@ -34,13 +42,18 @@ def worker_time(
             if lease is not None:
                 add(entry.tag, lease.at, entry.at)
             elif entry.kind in ENDS or entry.owner:
-                add(entry.tag, begin, entry.at)
+                add(entry.tag, known, entry.at)
     for lease in open.values():
         add(lease.tag, lease.at, end)
     seen = Counter(lease.tag for lease in open.values())
     for tag, count in (inflight or {}).items():
-        held[tag] += max(count - seen[tag], 0) * max(end - begin, 0)
+        held[tag] += max(count - seen[tag], 0) * max(end - known, 0)
     return dict(held)
+
+
+def _resumes(entry: Entry) -> bool:
+    """Whether the journal goes on here after a while in which none was written."""
+    return entry.kind is Kind.CONFIGURE and not entry.tag and "history=True" in entry.detail
 
 
 def noisy(inflight: Mapping[int, int], time: Mapping[int, int]) -> dict[int, tuple[str, ...]]:

@@ -1,12 +1,13 @@
 """The stores, opened by URL; a driver is imported when its store is opened."""
 
 import os
+import re
 from typing import Any
 
 from queue_core.errors import InvalidArgument, MissingDriver
 from queue_core.stores.base import Clock, Store
 
-FILES_MARK = "queue.json"  # that directory is a files store
+FILES_MARK, LMDB_MARK = "queue.json", "data.mdb"  # what tells which store a directory is
 
 
 def open_store(url: str, clock: Clock, **options: Any) -> Store:
@@ -16,6 +17,8 @@ def open_store(url: str, clock: Clock, **options: Any) -> Store:
     """
     scheme, separator, rest = url.partition("://")
     if not separator:
+        if re.match(r"[a-z]+:", url):
+            raise InvalidArgument(f"{url!r} is no path and names no store: write two slashes, as in files:///path")
         scheme, rest = "lmdb", url
     match scheme:
         case "lmdb":
@@ -37,6 +40,8 @@ def open_store(url: str, clock: Clock, **options: Any) -> Store:
 
             if not rest:
                 raise InvalidArgument(f"{url!r} names no directory: write files:///path/to/queue")
+            if os.path.exists(os.path.join(rest, LMDB_MARK)):
+                raise InvalidArgument(f"{rest} holds an LMDB store: open it as lmdb://{os.path.abspath(rest)}")
             return open_files(rest, clock, **options)
         case _:
             raise InvalidArgument(

@@ -447,11 +447,15 @@ def test_no_time_is_told_where_a_limit_of_a_tag_decides(queue: Queue, clock: Any
         clock.advance(1)
         serve(queue, 2)
     (task,) = queue.tasks("pending", tag="a", reverse=True, limit=1)
+    new = queue.push("x", tag="c")
     assert queue.explain(task.id).forecast is not None
+    assert queue.explain(new.id).forecast is not None, "by the serves of all"
     for change in ({"max_inflight": 3}, {"max_inflight": None, "min_interval": 1.0}):
         queue.configure("b", **change)
-        assert queue.explain(task.id).forecast is None
-        assert "limits of tags" in queue.explain(task.id).text
+        assert queue.explain(task.id).forecast is not None, "a has a rate of its own"
+        told = queue.explain(new.id)
+        assert told.forecast is None
+        assert "limits of tags" in told.text
 
 
 def test_a_bucket_adds_up_though_not_every_tag_that_changed_is_looked_at(
@@ -466,3 +470,23 @@ def test_a_bucket_adds_up_though_not_every_tag_that_changed_is_looked_at(
     assert queue.series().whole("pushed") == [800, 0, 1]
     assert queue.series().whole("acked") == [0, 700, 0]
     assert summed(queue) == queue.snapshot().totals
+
+
+def test_other_tags_that_keep_coming_are_in_the_time_that_is_told(queue: Queue, clock: Any) -> None:
+    """The present load knows nothing of them: each new one is served within a round, whoever waits."""
+    queue.push_many([("x", "a")] * 200)
+    for n in range(60):
+        queue.push_many([("x", f"small{4 * n + i}") for i in range(4)])
+        clock.advance(1)
+        serve(queue, 5)
+    (task,) = queue.tasks("pending", tag="a", reverse=True, limit=1)
+    told = queue.explain(task.id)
+    assert told.ahead is not None
+    assert told.forecast is not None
+    assert told.forecast.expected == pytest.approx(told.ahead + 1, rel=0.25), "one a second, not five"
+
+
+def test_a_field_that_there_is_not_is_refused_with_those_there_are(queue: Queue) -> None:
+    fill(queue, a=1)
+    with pytest.raises(InvalidArgument, match="no field 'failed': it has pushed, leased"):
+        queue.series().whole("failed")

@@ -39,8 +39,15 @@ def test_a_directory_with_other_things_in_it_is_refused_and_left_alone(tmp_path:
     assert os.listdir(tmp_path) == ["thesis.txt"]
     with open_queue(tmp_path / "lmdb") as other:
         other.push(1)
-    with pytest.raises(StoreCorrupt, match="and no queue"):
+    with pytest.raises(InvalidArgument, match="holds an LMDB store: open it as lmdb://"):
         opened(tmp_path / "lmdb")
+    with opened(tmp_path / "files") as queue:
+        queue.push(1)
+    for url in (f"lmdb://{tmp_path / 'files'}", str(tmp_path / "files")):
+        with pytest.raises(InvalidArgument, match="holds a files store: open it as files://"):
+            open_queue(url)
+    with pytest.raises(InvalidArgument, match="write two slashes"):
+        open_queue(f"files:{tmp_path / 'files'}")
     (tmp_path / "empty").mkdir()
     with opened(tmp_path / "empty") as queue:
         assert queue.check() == []

@@ -2,13 +2,16 @@
 
 from queue_core import forecast, rotation
 from queue_core.forecast import Forecast
+from queue_core.ledger import Tag
 from queue_core.series import MINUTE
 from queue_core.snapshot import AHEAD_LIMIT, COUNT_LIMIT, Explanation, WhyNot
 from queue_core.stores.base import Found
+from queue_core.stores.engine.measure import mark_of
 from queue_core.stores.engine.read import get, why_not
 from queue_core.stores.engine.records import Records
 from queue_core.task import SECOND, Record, State, Task, moment
 
+_RATE = ("pending", "leased")
 RECENT = 5 * MINUTE  # how far back the rate of serves is looked at
 
 
@@ -31,26 +34,36 @@ def explain(tx: Records, id: bytes) -> tuple[Found, Explanation]:
         load = ((other.number, other.weight, other.counts.pending) for other in others)
         turns, serves = rotation.serves_before(meta.turn, tag.number, ahead, tag.weight, load)
         limited = any(one.max_inflight is not None or one.min_interval for one in (tag, *others))
-    expected = forecast.forecast(serves + 1, recent_serves(tx)) if serves is not None and not limited else None
+    expected = None
+    if serves is not None:
+        expected = forecast.forecast(ahead + 1, recent_serves(tx, tag))
+        if expected is None and not limited:
+            expected = forecast.forecast(serves + 1, recent_serves(tx))
     text = _in_words(ahead, exact, turns, serves, blocked) + _when(tx, serves, limited, expected)
     return found, Explanation(task, ahead, exact, turns, serves, blocked, text, expected)
 
 
-def recent_serves(tx: Records) -> list[tuple[int, float]]:
+def recent_serves(tx: Records, tag: Tag | None = None) -> list[tuple[int, float]]:
     """(serves, seconds) of the last spans in which there was always something to serve, the present one first.
 
-    A bucket at whose end nothing was pending ends the search: before it, workers were short of tasks. A pause
-    in which nothing was written counts in full.
+    Of one tag, they tell what the present load does not: other tags that keep coming, limits, weights. A bucket at
+    whose end nothing was pending, or of which the tag's part is not known, ends the search: before it, workers may
+    have been short of tasks. A pause in which nothing was written counts in full.
     """
     meta, past = tx.meta, tx.past() if tx.meta.measuring else None
     if past is None or not meta.bucket or tx.now - meta.opened > RECENT:
         return []
-    spans = [(meta.totals.leased - past.mark.leased, (tx.now - meta.opened) / SECOND)]
+    if tag is None:
+        now = meta.totals.leased - past.mark.leased
+    else:
+        now = tag.totals.leased - mark_of(tag).leased if tag.measured.bucket == meta.bucket else 0
+    spans = [(now, (tx.now - meta.opened) / SECOND)]
     begin = meta.opened
     for _, bucket in tx.buckets(0, reverse=True):
-        if not tx.now - RECENT <= bucket.start < begin or not bucket.whole("pending"):
+        pending, leased = (bucket.whole(field) if tag is None else bucket.of(tag.number, field) for field in _RATE)
+        if not tx.now - RECENT <= bucket.start < begin or not pending or pending < 0 or leased is None:
             break
-        spans.append((bucket.whole("leased"), (begin - bucket.start) / SECOND))
+        spans.append((leased, (begin - bucket.start) / SECOND))
         begin = bucket.start
     return spans if tx.now >= meta.opened else []
 
@@ -70,10 +83,12 @@ def _in_words(ahead: int, exact: bool, turns: int | None, serves: int | None, bl
 
 
 def _when(tx: Records, serves: int | None, limited: bool, expected: Forecast | None) -> str:
-    if serves is None or not tx.meta.history:
+    if serves is None:
         return ""
     if expected is not None:
         return f"; {expected.text}"
+    if not tx.meta.history:
+        return "; when cannot be told: no history is kept"
     if limited:
         return "; when cannot be told: limits of tags decide with"
     return f"; when cannot be told: fewer than {forecast.LEAST} serves in the last {RECENT // MINUTE} minutes"
