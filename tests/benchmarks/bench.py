@@ -18,7 +18,6 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 
-import history
 import lmdb
 
 from queue_core import Queue, open_queue
@@ -265,9 +264,17 @@ def pages(directory: Path, backlog: int) -> None:
 
 
 def measuring(directory: Path, tags: int, busy: int, quick: bool) -> None:
+    import history  # pandas: not for the processes that are started here
+
     history.on_and_off(directory, 5 if quick else 21)
     history.scrape(directory, tags // 10 if quick else tags, 9)
     history.day(directory, busy // 10 if quick else busy, 5)
+
+
+def growing(directory: Path, operations: int) -> None:
+    import history
+
+    history.size(directory, operations)
 
 
 def main() -> None:
@@ -288,7 +295,7 @@ def main() -> None:
         "snapshot": lambda: snapshots(directory, 50_000 if quick else 1_000_000, 1_000 if quick else 10_000, 15),
         "pages": lambda: [pages(directory, backlog) for backlog in (1_000, 20_000 if quick else 1_000_000)],  # type: ignore[func-returns-value]
     }
-    sections["size"] = lambda: history.size(directory, 300_000 if quick else 10_000_000)
+    sections["size"] = lambda: growing(directory, 300_000 if quick else 10_000_000)
     try:
         for name, section in sections.items():
             if options.only in (None, name):
