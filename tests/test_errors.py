@@ -146,7 +146,7 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     "StoreBusy": (store_busy, r"another process has held the write lock of .* for 0.1 s: the operation was withdrawn"),
     "StoreGone": (store_gone, r"lmdb://.* was closed: open the queue again"),
     "StoreCorrupt": (store_corrupt, r"is not a readable LMDB file .*: restore it from a backup"),
-    "StoreVersion": (store_version, r"has format 99; this queue_core knows 1: upgrade queue_core"),
+    "StoreVersion": (store_version, r"has format 99; this queue_core knows 2: upgrade queue_core"),
     "OutcomeUnknown": (
         outcome_unknown,
         r"answer was lost \(the line went dead\): look the task up before trying",

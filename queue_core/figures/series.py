@@ -179,7 +179,7 @@ def _apart(heights: Sequence[float], least: float, most: float) -> list[float]:
     for place in reversed(range(len(moved))):
         moved[place] = min(moved[place], most)
         most = moved[place] - least
-    return moved
+    return [max(height, 0.0) for height in moved]  # rounding may leave one below the axis, where it is not drawn
 
 
 def times_by_tag(times: pd.DataFrame, what: str = "wait") -> go.Figure:

@@ -1,5 +1,6 @@
 """Pages run in this process, on a named memory store that the test holds too."""
 
+import sys
 from collections.abc import Iterator
 from uuid import uuid4
 
@@ -15,3 +16,11 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Queue]:
     with open_queue(url) as queue:
         yield queue
         assert queue.check() == []
+
+
+@pytest.fixture(autouse=True)
+def the_program_stays_what_it_was() -> Iterator[None]:
+    """AppTest makes the page the main module, which processes that are started later would run."""
+    program = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = program
