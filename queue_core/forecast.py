@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
+TICK = 1e-6  # seconds: what a clock can tell apart
 LEAST = 5  # serves from which a rate can be told
 Z = 1.6448536  # 5 % of a normal distribution lie above it
 
@@ -30,10 +31,10 @@ def forecast(serves: int, recent: Sequence[tuple[int, float]]) -> Forecast | Non
     divided by the index of dispersion, the Pearson statistic of the spans over its degrees of freedom, at least 1.
     """
     number, seconds = sum(count for count, _ in recent), sum(span for _, span in recent)
-    if number < LEAST or seconds <= 0:
+    if number < LEAST or seconds < TICK:
         return None
     rate = number / seconds
-    spread = sum((count - rate * span) ** 2 / (rate * span) for count, span in recent if span > 0)
+    spread = sum((count - rate * span) ** 2 / (rate * span) for count, span in recent if span >= TICK)
     dispersion = max(spread / (len(recent) - 1), 1.0) if len(recent) > 1 else 1.0
     low, high = _quantiles(
         max(serves / dispersion, 0.5), max(number / dispersion, 1.0)
