@@ -31,7 +31,7 @@ _dump_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=("
 _load_json = json.JSONDecoder().decode
 
 
-def encode(record: Record | Tag | Meta | Past | Totals | Bucket | WorkerRecord | list[Entry]) -> bytes:
+def encode(record: Record | Tag | Meta | Past | Totals | Bucket | WorkerRecord) -> bytes:
     return VERSIONS.get(type(record), VERSION) + _encode(record)
 
 
@@ -88,7 +88,7 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def join_entries(parts: Sequence[bytes]) -> bytes:
-    """A block of entries: the same as ``encode`` makes of the list of them."""
+    """A block of entries, which ``decode_entries`` reads back."""
     number = len(parts)
     head = bytes([0x90 | number]) if number < 16 else b"\xdc" + number.to_bytes(2)
     return VERSION + head + b"".join(parts)

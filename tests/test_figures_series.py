@@ -5,8 +5,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from queue_core import Queue, figures
+from queue_core.figures import series as figure_series
 from queue_core.figures.series import MARGIN
 from queue_core.frames import OTHERS, series_frame, series_totals_frame, times_frame
 from queue_core.task import SECOND
@@ -188,3 +191,11 @@ def test_the_slowest_tags_and_the_whole_queue(queue: Queue, clock: Any) -> None:
     assert f"half within {median.x[0]:.3f} s" in median.hovertext[0]
     assert all(low <= middle <= high for low, middle, high in zip(median.x, most.x, nearly.x, strict=True))
     assert lines.x[2] is None
+
+
+@given(st.floats(1e-6, 1e9))
+def test_the_lowest_label_is_not_below_the_axis(highest: float) -> None:
+    """It would not be drawn; three labels pushed down from the top may bring it there by rounding."""
+    heights = figure_series._apart([0.0, 0.0, 0.0, 0.0], figure_series.LINE * highest * 1.05, highest)
+    assert heights == sorted(heights)
+    assert 0 <= heights[0] <= heights[-1] <= highest

@@ -107,6 +107,10 @@ url_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, expose_value=False, callback=_keep, help="Print JSON: exact, for programs."
 )
+tags_option = click.option(
+    "--tags", "limit", type=click.IntRange(0), default=20, show_default=True,
+    help="Show at most so many tags in the table.",
+)  # fmt: skip
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 
 

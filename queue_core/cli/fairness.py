@@ -14,6 +14,7 @@ from queue_core.cli.base import (
     json_option,
     pass_session,
     say,
+    tags_option,
     url_option,
 )
 from queue_core.cli.show import UNKNOWN, clock, number, safe, span, table, tag_text
@@ -40,14 +41,7 @@ class Judged:
 
 @click.command(short_help="Whether every tag got its turn, and its share.")
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Look at the last N serves only.")
-@click.option(
-    "--tags",
-    "limit",
-    type=click.IntRange(0),
-    default=20,
-    show_default=True,
-    help="Show at most so many tags in the table.",
-)
+@tags_option
 @url_option
 @json_option
 @pass_session

@@ -16,6 +16,7 @@ from queue_core.cli.base import (
     json_option,
     pass_session,
     say,
+    tags_option,
     url_option,
 )
 from queue_core.cli.show import (
@@ -42,14 +43,7 @@ from queue_core.task import State
     "--watch", metavar="[SECONDS]", is_flag=False, flag_value="2", type=duration,
     help="Show it again every 2 seconds, or every SECONDS, until Ctrl-C.",
 )  # fmt: skip
-@click.option(
-    "--tags",
-    "limit",
-    type=click.IntRange(0),
-    default=20,
-    show_default=True,
-    help="Show at most so many tags in the table.",
-)
+@tags_option
 @url_option
 @json_option
 @pass_session

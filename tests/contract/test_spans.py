@@ -102,6 +102,8 @@ def test_the_first_span_is_as_long_as_it_is_known(queue: Queue, clock: Any) -> N
     fill(queue, a=1)
     clock.advance(50)
     assert lengths(queue, 60) == [20, 30]
+    first, second = spans(queue.series(), 60)
+    assert first.start + first.length == second.start, "it begins where it is known, not with the minute"
     assert lengths(queue, 60, since=clock.at(-5)) == [5]
 
 

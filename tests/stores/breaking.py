@@ -47,6 +47,26 @@ def process(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
         child.communicate()
 
 
+@contextmanager
+def pushing(queue: Queue) -> Iterator[None]:
+    """Three threads push meanwhile."""
+    stop = threading.Event()
+
+    def push() -> None:
+        while not stop.is_set():
+            queue.push(1)
+
+    pushers = [threading.Thread(target=push) for _ in range(3)]
+    for thread in pushers:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in pushers:
+            thread.join()
+
+
 def consume(endless: Iterable[object]) -> None:
     collections.deque(endless, maxlen=0)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from breaking import in_child, process
+from breaking import HOLD, in_child, process, pushing
 from browsing import lease_of, opened
 from waiting import until
 
@@ -188,17 +188,7 @@ def test_readers_do_not_keep_a_writer_out(path: Path, queue: Queue) -> None:
 
 def test_a_stopped_writer_holds_others_up_and_its_end_frees_them(path: Path, queue: Queue) -> None:
     queue.push("x")
-    code = """
-        import sys, time
-        from queue_core import open_queue
-        queue = open_queue(sys.argv[1])
-        def stay(tx):
-            tx.meta.last_place += 1000  # half a change, never committed
-            print("ready", flush=True)
-            time.sleep(60)
-        queue._store._write(stay)
-    """
-    with opened(path, busy_timeout=0.2) as hasty, process(code, queue.url) as child:
+    with opened(path, busy_timeout=0.2) as hasty, process(HOLD, queue.url) as child:
         with pytest.raises(StoreBusy, match="locked by others"):
             hasty.push("no")
         with pytest.raises(StoreBusy):
@@ -222,22 +212,9 @@ def test_a_forked_child_goes_on_by_itself(path: Path, queue: Queue) -> None:
 
 
 def test_forks_while_other_threads_write(queue: Queue) -> None:
-    stop = threading.Event()
-
-    def push() -> None:
-        while not stop.is_set():
-            queue.push(1)
-
-    pushers = [threading.Thread(target=push) for _ in range(3)]
-    for thread in pushers:
-        thread.start()
-    try:
+    with pushing(queue):
         for _ in range(5):
             assert in_child(lambda: queue.push("child").id and not queue.check()) == 0
-    finally:
-        stop.set()
-        for thread in pushers:
-            thread.join()
     assert queue.check() == []
 
 

@@ -1,13 +1,12 @@
 """One handle per directory and process: opened twice, replaced, forked."""
 
 import shutil
-import threading
 from pathlib import Path
 
 import lmdb
 import msgspec
 import pytest
-from breaking import in_child
+from breaking import in_child, pushing
 
 from queue_core import (
     InvalidArgument,
@@ -167,22 +166,9 @@ def test_a_forked_child_has_a_handle_of_its_own(tmp_path: Path) -> None:
 
 def test_a_fork_waits_for_the_transactions_of_other_threads(tmp_path: Path) -> None:
     with open_queue(tmp_path) as queue:
-        stop = threading.Event()
-
-        def push() -> None:
-            while not stop.is_set():
-                queue.push(1)
-
-        pushers = [threading.Thread(target=push) for _ in range(3)]
-        for thread in pushers:
-            thread.start()
-        try:
+        with pushing(queue):
             for _ in range(5):
                 assert in_child(lambda: queue.push("child").id and not queue.check()) == 0
-        finally:
-            stop.set()
-            for thread in pushers:
-                thread.join()
         assert queue.check() == []
 
 
