@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import data, parts
 from queue_core import Queue, figures, open_queue
+from queue_core.spans import fitting
 from queue_core.task import SECOND
 
 HOUR = 3_600
@@ -61,8 +62,9 @@ def test_each_span_is_drawn_as_long_as_it_is_known(slept: Queue, drawn: dict[str
     whole = drawn["backlog_over_time"].data[-1]
     assert whole.y[-1] == slept.counts().pending == 60
     length = (whole.x[-1] - drawn["throughput"].data[0].x[0]) / 1_000
-    known = min(parts.SPANS[span], 5 * HOUR)
-    assert 0.9 * known - HOUR / 2 < length < 1.1 * known + 4 * HOUR
+    step = fitting(parts.SPANS[span], data.POINTS)
+    known = min(parts.SPANS[span] + step, 5 * HOUR)  # what is shown begins at a whole step
+    assert known - 2 * step < length < known + 60  # the first rate stands in the middle of its step
     assert len(whole.x) <= data.POINTS + 1
 
 
