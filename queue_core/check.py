@@ -32,12 +32,15 @@ def check(inventory: Inventory) -> list[Finding]:
     counted: dict[int, Counts] = defaultdict(Counts)
     heads: dict[int, tuple[int, int]] = {}
     holding: list[tuple[int, bytes]] = []
+    grouped: Counter[tuple[bytes, int]] = Counter()
     for record in inventory.records:
         name = f"task {id_text(record.id)}"
         if record.tag not in tags:
             say(1, f"{name} belongs to tag number {record.tag}, which is not known")
             continue
         counted[record.tag].add(record.state, 1)
+        if record.state is State.DEAD:
+            grouped[record.group, record.tag] += 1
         if record.state is State.PENDING:
             heads[record.tag] = min(heads.get(record.tag, (record.place, record.ready)), (record.place, record.ready))
         if record.state in (State.SCHEDULED, State.INFLIGHT) and record.order < inventory.meta.moment:
@@ -59,6 +62,7 @@ def check(inventory: Inventory) -> list[Finding]:
     if sorted(holding) != sorted(inventory.holders):
         say(1, "the dedupe keys held are not those of the live tasks")
     _counters(inventory, tags, counted, say)
+    _groups(inventory, grouped, say)
     for tag in inventory.tags:
         if (tag.head, tag.head_ready) != heads.get(tag.number, (0, 0)):
             say(
@@ -115,6 +119,24 @@ def _history(inventory: Inventory, say: Say) -> None:
         opened = opened.plus(tag.totals).plus(measure.mark_of(tag), -1)
     if opened != meta.totals.plus(past.mark, -1):
         say(7, f"the tags' part of the open bucket sums to {opened}, the queue's is {meta.totals.plus(past.mark, -1)}")
+
+
+def _groups(inventory: Inventory, grouped: Counter[tuple[bytes, int]], say: Say) -> None:
+    """The error groups count the dead letters that name them."""
+    if inventory.groups is None:
+        return
+    if inventory.group_tags != grouped:
+        say(2, "the counts of the error groups by tag are not those of a full count")
+    if inventory.meta.groups != len(inventory.groups):
+        say(2, f"the queue counts {inventory.meta.groups} error groups, there are {len(inventory.groups)}")
+    marks = {group.fingerprint: group for group in inventory.groups}
+    held: dict[bytes, list[int]] = defaultdict(list)
+    for (mark, _), count in grouped.items():
+        held[mark].append(count)
+    for mark in marks.keys() | held.keys():
+        group, counts = marks.get(mark), held.get(mark, [])
+        if group is None or (group.count, group.tags) != (sum(counts), len(counts)):
+            say(2, f"error group {mark.hex()} is {group}, a full count gives {sum(counts)} in {len(counts)} tags")
 
 
 def _counters(inventory: Inventory, tags: dict[int, Tag], counted: dict[int, Counts], say: Say) -> None:

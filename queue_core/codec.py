@@ -10,34 +10,53 @@ from typing import Any
 
 import msgspec
 
-from queue_core.errors import InvalidPayload, StoreCorrupt
+from queue_core.errors import InvalidPayload, StoreCorrupt, StoreVersion
+from queue_core.groups import Group
 from queue_core.history import Entry
 from queue_core.ledger import Meta, Past, Tag, Totals, WorkerRecord
+from queue_core.plans import AuditEntry, Plan, Result
 from queue_core.series import Bucket
 from queue_core.task import Record
 
-VERSION = b"\x01"
-# The queue's numbers and tags are written with another since format 2: an older queue_core must not write them, as it
-# would cut off what it does not know.
-VERSIONS: dict[Any, bytes] = {Meta: b"\x02", Tag: b"\x02"}
+VERSION, LATER = b"\x01", b"\x20"
+# What has got more fields is written with another: an older queue_core must not write it, as it would cut off what it
+# does not know.
+VERSIONS: dict[Any, bytes] = {Meta: b"\x03", Tag: b"\x02", Record: b"\x03"}
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {
-    kind: msgspec.msgpack.Decoder(kind) for kind in (Record, Tag, Meta, Past, Totals, Bucket, WorkerRecord, list[Entry])
+    kind: msgspec.msgpack.Decoder(kind)
+    for kind in (
+        Record,
+        Tag,
+        Meta,
+        Past,
+        Totals,
+        Bucket,
+        WorkerRecord,
+        Group,
+        Plan,
+        AuditEntry,
+        list[Entry],
+        list[Result],
+    )
 }
 
 
+Stored = Record | Tag | Meta | Past | Totals | Bucket | WorkerRecord | Group | Plan | AuditEntry
 _dump_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _load_json = json.JSONDecoder().decode
 
 
-def encode(record: Record | Tag | Meta | Past | Totals | Bucket | WorkerRecord) -> bytes:
+def encode(record: Stored) -> bytes:
     return VERSIONS.get(type(record), VERSION) + _encode(record)
 
 
 def _decode(data: bytes, kind: Any) -> Any:
-    version = data[:1]
-    if version != VERSION and version != VERSIONS.get(kind):
+    version, newest = data[:1], VERSIONS.get(kind, VERSION)
+    if kind is Meta and newest < version <= LATER:
+        raise StoreVersion("the store was written by a newer queue_core: upgrade queue_core")
+    if not VERSION <= version <= newest:
         raise StoreCorrupt(f"a stored {kind} has version byte {version!r}; run queue-core check")
     try:
         return _decoders[kind].decode(memoryview(data)[1:])
@@ -80,6 +99,30 @@ def decode_bucket(data: bytes) -> Bucket:
 def decode_worker(data: bytes) -> WorkerRecord:
     worker: WorkerRecord = _decode(data, WorkerRecord)
     return worker
+
+
+def decode_group(data: bytes) -> Group:
+    group: Group = _decode(data, Group)
+    return group
+
+
+def decode_plan(data: bytes) -> Plan:
+    plan: Plan = _decode(data, Plan)
+    return plan
+
+
+def decode_audit(data: bytes) -> AuditEntry:
+    entry: AuditEntry = _decode(data, AuditEntry)
+    return entry
+
+
+def encode_results(results: Sequence[Result]) -> bytes:
+    return VERSION + _encode(results)
+
+
+def decode_results(data: bytes) -> list[Result]:
+    results: list[Result] = _decode(data, list[Result])
+    return results
 
 
 def encode_entry(entry: Entry) -> bytes:

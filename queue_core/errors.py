@@ -36,12 +36,16 @@ class TaskNotFound(QueueError):
 class Conflict(QueueError):
     """The task is not in the state, at the version, or under the key that the call needs.
 
-    ``state`` and ``version`` are those of the task now; nothing was changed.
+    ``state`` and ``version`` are those of the task now; nothing was changed. ``brief`` says why without naming the
+    task, so that many can be counted.
     """
 
-    def __init__(self, message: str, *, state: str | None = None, version: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, state: str | None = None, version: int | None = None, brief: str | None = None
+    ) -> None:
         self.state = state
         self.version = version
+        self.brief = brief or message
         super().__init__(message)
 
 
@@ -58,7 +62,14 @@ class InvalidTag(InvalidArgument):
 
 
 class InvalidFilter(InvalidArgument):
-    """The filter text does not parse; the message points at the character."""
+    """The filter text does not parse; the message points at the character.
+
+    ``position`` is that of the character in the text, from 0; the message has several lines.
+    """
+
+    def __init__(self, message: str, *, position: int = 0) -> None:
+        self.position = position
+        super().__init__(message)
 
 
 class QueueFull(QueueError):

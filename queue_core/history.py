@@ -33,6 +33,8 @@ class Kind(StrEnum):
     EXPUNGE = "expunge"
     EXTEND = "extend"
     REPLACE = "replace"
+    EDIT = "edit"
+    MOVE = "move"
     CONFIGURE = "configure"
 
 

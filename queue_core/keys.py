@@ -23,6 +23,13 @@ written in one page.
 | tag       | ``0x50`` tag u32                               | tag record                                  |
 | name      | ``0x58`` blake2b(name) 16                      | tag u32                                     |
 | bucket    | ``0x60`` tier u8, number u64, part u8          | a part of a bucket of the series            |
+| group     | ``0x68`` fingerprint 8                         | error group                                 |
+| grouped   | ``0x69`` fingerprint 8, entry u64              | tag u32: dead letters of an error group     |
+| group tag | ``0x6A`` fingerprint 8, tag u32                | how many of them the tag has, u64           |
+| plan      | ``0x70`` plan u64                              | plan record                                 |
+| selection | ``0x71`` plan u64, part u32                    | (id 16, version u64) of 64 tasks            |
+| results   | ``0x72`` plan u64, index of the first u32      | what came of some tasks of the selection    |
+| audit     | ``0x78`` entry u64                             | audit entry                                 |
 
 The order of a task inside its state: pending and in flight: place u64; scheduled: due u64, place u64;
 dead and trash: entry u64. The value of ``id`` says the state exactly only for scheduled, dead and
@@ -39,6 +46,8 @@ TASK, ID, DEDUPE, WORKER, JOURNAL, META = b"\x10", b"\x20", b"\x30", b"\x38", b"
 ELIGIBLE, TIMER, EXPIRY, DUE, DEAD, TRASH = b"\x42", b"\x43", b"\x44", b"\x45", b"\x46", b"\x47"
 PAST, TOUCHED = b"\x48", b"\x49"
 TAG, NAME, BUCKET = b"\x50", b"\x58", b"\x60"
+GROUP, GROUPED, GROUP_TAG = b"\x68", b"\x69", b"\x6a"
+PLAN, SELECTION, RESULTS, AUDIT = b"\x70", b"\x71", b"\x72", b"\x78"
 
 STATE_BYTE = {State.DEAD: 0, State.TRASH: 1, State.SCHEDULED: 2, State.INFLIGHT: 3, State.PENDING: 4}
 STATE_OF = {number: state for state, number in STATE_BYTE.items()}
@@ -54,6 +63,8 @@ _single = Struct(">cQ")
 _timer = Struct(">cQI")
 _tag = Struct(">cI")
 _location = Struct(">IQBQ")
+_grouped = Struct(">c8sQ")
+_part = Struct(">cQI")
 
 
 def pack_tag(number: int) -> bytes:
@@ -245,3 +256,56 @@ def task_place(key: bytes) -> int:
     """The place in the key of a live task, which ends with it."""
     value: int = _u64.unpack_from(key, len(key) - 8)[0]
     return value
+
+
+def group(fingerprint: bytes) -> bytes:
+    return GROUP + fingerprint
+
+
+def grouped(fingerprint: bytes, entry: int) -> bytes:
+    return _grouped.pack(GROUPED, fingerprint, entry)
+
+
+def grouped_entry(key: bytes) -> int:
+    value: int = _u64.unpack_from(key, 9)[0]
+    return value
+
+
+def group_tags(fingerprint: bytes) -> bytes:
+    """The prefix of the counts of an error group by tag."""
+    return GROUP_TAG + fingerprint
+
+
+def group_tag(fingerprint: bytes, tag: int) -> bytes:
+    return group_tags(fingerprint) + _u32.pack(tag)
+
+
+def pack_count(count: int) -> bytes:
+    return _u64.pack(count)
+
+
+def unpack_count(data: bytes) -> int:
+    value: int = _u64.unpack(data)[0]
+    return value
+
+
+def plan(number: int) -> bytes:
+    return _single.pack(PLAN, number)
+
+
+def selection(plan: int, part: int) -> bytes:
+    return _part.pack(SELECTION, plan, part)
+
+
+def results(plan: int, first: int) -> bytes:
+    return _part.pack(RESULTS, plan, first)
+
+
+def part_number(key: bytes) -> int:
+    """The number in the key of a part of a selection, or of results."""
+    value: int = _u32.unpack_from(key, 9)[0]
+    return value
+
+
+def audit(number: int) -> bytes:
+    return _single.pack(AUDIT, number)

@@ -13,7 +13,7 @@ import msgspec
 from queue_core.rotation import Turn
 from queue_core.task import SECOND, State
 
-FORMAT = 2  # 2: histograms, series, and tags that are forgotten
+FORMAT = 3  # 2: histograms, series, and tags that are forgotten; 3: error groups, edits, plans, audit
 TRASH_RETENTION = 7 * 24 * 3600 * SECOND
 TAG_RETENTION = 7 * 24 * 3600 * SECOND
 SET_BACK = 24 * 3600 * SECOND  # a clock that is set back by more than that begins anew
@@ -203,6 +203,10 @@ class Meta(msgspec.Struct, array_like=True):
     sweep_left: int = 0  # tags that are still to be looked at, whether they can be forgotten
     touched: int = 0  # tags that have changed in the open bucket, for stores that keep them as a list
     lean: bool = False  # room is short: the open bucket is not measured
+    groups: int = 0  # error groups that are known
+    plans: int = 0  # plans ever made
+    audits: int = 0  # entries of the audit ever written
+    plan_check: int = 0  # on the retention clock: when to look whether a plan's selection has to go; 0: never
 
     @property
     def measuring(self) -> bool:

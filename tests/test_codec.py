@@ -39,7 +39,7 @@ def test_what_is_stored_comes_back(value: Any, decode: Any) -> None:
     data = codec.join_entries(list(map(codec.encode_entry, value))) if value is ENTRIES else codec.encode(value)
     assert data[:1] == codec.VERSIONS.get(type(value), codec.VERSION)
     assert decode(data) == value
-    for bad in (b"", b"\x03" + data[1:], data[:-1], codec.VERSION + b"\xff"):
+    for bad in (b"", b"\x7f" + data[1:], data[:-1], codec.VERSION + b"\xff"):
         with pytest.raises(StoreCorrupt, match="run queue-core check"):
             decode(bad)
 

@@ -14,9 +14,9 @@ import queue_core
 ROOT = Path(queue_core.__file__).parent
 APP = ROOT.parent / "app"
 ORDER = [
-    "errors", "task", "rotation", "histogram", "forecast", "history", "ledger", "series", "spans", "snapshot",
-    "fairness", "codec", "keys",
-    "stores.base", "stores.engine", "stores.embedded", "stores.memory", "stores.lmdb", "stores.files", "stores",
+    "errors", "task", "groups", "plans", "rotation", "histogram", "forecast", "history", "ledger", "series",
+    "spans", "snapshot", "fairness", "codec", "keys",
+    "stores.base", "stores.engine", "stores.control", "stores.embedded", "stores.memory", "stores.lmdb", "stores.files", "stores",
     "check", "query", "redact", "queue", "", "aio", "control", "worker", "prometheus", "frames", "figures", "notebook",
     "census", "cli", "__main__",
 ]  # fmt: skip

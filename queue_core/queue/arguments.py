@@ -61,6 +61,17 @@ def as_state(value: Any) -> State:
         raise InvalidArgument(f"state is {value!r:.100}: it is one of {', '.join(State)}") from None
 
 
+def as_group(value: Any) -> bytes:
+    """The fingerprint of an error group, of its 16 hexadecimal digits."""
+    try:
+        mark = bytes.fromhex(value)
+    except (ValueError, TypeError):
+        mark = b""
+    if len(mark) != 8:
+        raise InvalidArgument(f"group is {value!r:.100}: an error group has 16 hexadecimal digits")
+    return mark
+
+
 def as_token(lease: Any) -> Token:
     return lease.proof if isinstance(lease, Lease) else parse_token(lease)
 

@@ -5,8 +5,10 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from uuid import UUID
 
+from queue_core.groups import Group
 from queue_core.history import Event
 from queue_core.ledger import Counts
+from queue_core.plans import AuditEntry, Plan
 from queue_core.queue.view import View
 from queue_core.series import Series
 from queue_core.snapshot import Explanation, Finding, Page, Snapshot
@@ -57,6 +59,26 @@ class Reading(ABC):
         """Measured history: see ``View.series``."""
         with self.view() as view:
             return view.series(since=since, until=until)
+
+    def groups(self) -> list[Group]:
+        """Error groups: see ``View.groups``."""
+        with self.view() as view:
+            return view.groups()
+
+    def plan(self, number: int) -> Plan:
+        """A plan: see ``View.plan``."""
+        with self.view() as view:
+            return view.plan(number)
+
+    def plans(self, limit: int = 100) -> list[Plan]:
+        """Plans, the newest first: see ``View.plans``."""
+        with self.view() as view:
+            return view.plans(limit)
+
+    def audit(self, *, after: int | None = None, limit: int = 1_000) -> list[AuditEntry]:
+        """Who did what: see ``View.audit``."""
+        with self.view() as view:
+            return view.audit(after=after, limit=limit)
 
     def check(self) -> list[Finding]:
         """Every broken invariant of the whole store; empty = sound."""

@@ -138,7 +138,7 @@ class Queue(Reading):
             uuid7().bytes if item.id is None else parse_id(item.id),
             item.id is not None,
             check_tag(tag),
-            codec.dump_payload(self._serializer.dump(item.payload)),
+            self.dump(item.payload),
             as_span(item.delay, "delay"),
             as_whole(item.max_attempts, "max_attempts", 1, 1_000_000),
             None if item.dedupe_key is None else as_text(item.dedupe_key, "dedupe_key"),
@@ -277,7 +277,7 @@ class Queue(Reading):
     def replace(self, task: Task, *, payload: Any = _UNSET, version: int | None = None) -> Task:
         """Store a new payload: that given, or the task's own. Tag, state, place, attempts and token stay."""
         value = task.payload if payload is _UNSET else payload
-        data = codec.dump_payload(self._serializer.dump(value))
+        data = self.dump(value)
         return self._change("replace", task.id, version, payload=data, tag=task.tag)
 
     def _change(self, action: str, id: str | UUID, version: int | None, **details: Any) -> Task:
@@ -363,6 +363,14 @@ class Queue(Reading):
         return f"Queue({self.url!r})"
 
     # --- between the verbs and the store
+
+    def perform(self, verb: Callable[[Store], Done[T]]) -> T:
+        """Run a verb of the store as the queue's own are: for ``control``, which checks who may."""
+        return self._do(lambda: verb(self._store))
+
+    def dump(self, payload: Any) -> bytes:
+        """A payload as it is stored. Raises InvalidPayload."""
+        return codec.dump_payload(self._serializer.dump(payload))
 
     def _do(self, verb: Callable[[], Done[T]]) -> T:
         if getattr(self._viewing, "views", ()):

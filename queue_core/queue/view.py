@@ -7,13 +7,15 @@ from uuid import UUID
 import msgspec
 
 from queue_core.check import check
+from queue_core.groups import Group
 from queue_core.history import Event
 from queue_core.ledger import Counts
-from queue_core.queue.arguments import BATCH_LIMIT, as_state, as_whole, tag_or_none
+from queue_core.plans import AuditEntry, Plan, Result, Verdict
+from queue_core.queue.arguments import BATCH_LIMIT, as_group, as_state, as_whole, tag_or_none
 from queue_core.series import Series
 from queue_core.snapshot import Explanation, Finding, Page, Snapshot
 from queue_core.stores.base import Found, Reader
-from queue_core.task import State, Task, microseconds, parse_id
+from queue_core.task import State, Task, id_text, microseconds, parse_id
 
 
 class View:
@@ -71,6 +73,46 @@ class View:
         """
         begin = None if since is None else microseconds(since, "since")
         return self._reader.series(begin, None if until is None else microseconds(until, "until"))
+
+    def groups(self) -> list[Group]:
+        """Error groups, the largest first; those without dead letters, which a new death would join, come last.
+
+        Where ``capabilities.plans`` is False they are counted from the dead letters, one by one.
+        """
+        return sorted(self._reader.groups(), key=lambda group: (-group.count, -group.last, group.fingerprint))
+
+    def group_tags(self, group: str) -> dict[str, int]:
+        """How many dead letters of an error group (16 hex digits) each tag has."""
+        return self._reader.group_tags(as_group(group))
+
+    def plans(self, limit: int = 100) -> list[Plan]:
+        """The newest first. None where ``capabilities.plans`` is False."""
+        return self._reader.plans(as_whole(limit, "limit", 1, 1_000_000))
+
+    def plan(self, number: int) -> Plan:
+        """Raises Conflict for a number that no plan has, InvalidArgument where plans are not kept."""
+        return self._reader.plan(as_whole(number, "number", 0, 1 << 62))
+
+    def outcome(
+        self, number: int, *, verdict: Verdict | None = None, after: int = 0, limit: int = 1_000
+    ) -> list[tuple[int, str, Result]]:
+        """What came of the tasks of a plan, in the order of the selection: (number from 1, id of the task, result)."""
+        found = self._reader.outcome(number, verdict, after, as_whole(limit, "limit", 1, 1_000_000))
+        return [(at, id_text(id), result) for at, id, result in found]
+
+    def audit(self, *, after: int | None = None, limit: int = 1_000) -> list[AuditEntry]:
+        """Entries numbered above ``after``, oldest first; the newest ``limit`` when ``after`` is None."""
+        begin = -1 if after is None else as_whole(after, "after", 0, 1 << 62)
+        return self._reader.audits(begin, as_whole(limit, "limit", 1, 1_000_000))
+
+    @property
+    def reader(self) -> Reader:
+        """The reads of the store itself, in records."""
+        return self._reader
+
+    def task(self, found: Found) -> Task:
+        """A record as the task that callers get."""
+        return self._task(found)
 
     def check(self) -> list[Finding]:
         """Every broken invariant of the whole store; empty = sound. Reads every task once."""

@@ -11,8 +11,10 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from queue_core.groups import Group
 from queue_core.history import Entry
 from queue_core.ledger import Meta, Past, Tag, WorkerRecord
+from queue_core.plans import AuditEntry, Plan, Result, Verdict
 from queue_core.series import Bucket, Series
 from queue_core.snapshot import Explanation, Settings, Snapshot, Storage
 from queue_core.task import Outcome, Record, State, Token
@@ -85,6 +87,13 @@ class Change(msgspec.Struct, frozen=True):
     tag: str | None = None
 
 
+class Adopted(msgspec.Struct, frozen=True):
+    """A task from elsewhere. Of its record, the numbers that a store gives out mean nothing."""
+
+    tag: str
+    record: Record
+
+
 @dataclass
 class Inventory:
     """The whole store, read without trusting any of its indexes.
@@ -104,6 +113,8 @@ class Inventory:
     holders: list[tuple[int, bytes]]  # (tag, id) of every dedupe key that is held
     journal: Iterator[tuple[int, Entry]]
     problems: list[str]
+    groups: list[Group] | None = None  # None: the store keeps none
+    group_tags: dict[tuple[bytes, int], int] | None = None
 
 
 class Reader(Protocol):
@@ -136,12 +147,82 @@ class Reader(Protocol):
     def inventory(self) -> Inventory:
         """Everything that is stored, for ``check``."""
 
+    # --- control
+
+    def find(self, id: bytes) -> Found | None: ...
+
+    def holder(self, tag: int, key: str) -> bytes | None:
+        """The task that holds a dedupe key of a tag, by the tag's number."""
+
+    def groups(self) -> list[Group]:
+        """Error groups, those with dead letters and those that had some."""
+
+    def group_tags(self, fingerprint: bytes) -> dict[str, int]:
+        """How many dead letters of a group each tag has."""
+
+    def grouped(self, fingerprint: bytes, after: str | None, limit: int) -> tuple[list[Found], str | None]:
+        """(dead letters of a group by entry, where the next page starts)."""
+
+    def plans(self, limit: int) -> list[Plan]:
+        """The newest first; none where plans are not kept."""
+
+    def plan(self, number: int) -> Plan:
+        """Raises Conflict."""
+
+    def outcome(self, number: int, verdict: Verdict | None, after: int, limit: int) -> list[tuple[int, bytes, Result]]:
+        """(number, id, result) of a plan's tasks that were dealt with, numbered from 1."""
+
+    def audits(self, after: int, limit: int) -> list[AuditEntry]:
+        """Entries numbered above ``after``, oldest first; with a negative ``after``, the last ``limit``."""
+
+
+class Control(Protocol):
+    """Plans, error groups and the audit of a store that keeps them.
+
+    Each entry of the audit is in the transaction of what it tells of; its number and time are given there.
+    """
+
+    def note(self, entry: AuditEntry) -> Done[AuditEntry]:
+        """Append to the audit."""
+
+    def draft(self, plan: Plan) -> Done[Plan]:
+        """A new plan that cannot be run yet, numbered."""
+
+    def fill(self, number: int, first: int, parts: Sequence[bytes]) -> Done[None]:
+        """Parts of its selection, from part ``first`` on."""
+
+    def freeze(self, plan: Plan, entry: AuditEntry) -> Done[Plan]:
+        """The draft is whole, and as given."""
+
+    def undo(self, plan: Plan, entry: AuditEntry) -> Done[Plan]:
+        """A plan, frozen, that gives back what ``plan.undo_of`` has moved, which ends. Conflict."""
+
+    def claim(self, number: int, runner: str) -> Done[Plan]:
+        """Begin a run. Conflict while another runs it, and when it is over or void."""
+
+    def advance(self, number: int, run: int, limit: int, entry: AuditEntry) -> Done[Plan]:
+        """Each of the next tasks is moved if it is as it was frozen, and what came of it is noted. Conflict for any
+        run but the newest; ``entry`` is written with the outcome when the last task is dealt with."""
+
+    def passed(self, number: int, run: int) -> Done[Plan]:
+        """The canary has shown enough. Conflict."""
+
+    def stop(self, number: int, run: int | None, why: str, entry: AuditEntry) -> Done[Plan]:
+        """No task is moved after this; with a ``run``, only if it is the newest. Conflict."""
+
+    def resolve(self, fingerprint: bytes, by: str | None, entry: AuditEntry) -> Done[Group]:
+        """The group is resolved, or (None) open again. Conflict."""
+
 
 class Store(Protocol):
     """Where the tasks are."""
 
     url: str
     capabilities: Capabilities
+
+    @property
+    def control(self) -> Control | None:
+        """None where ``capabilities.plans`` is False."""
 
     def push(self, items: Sequence[NewTask]) -> Done[list[Found]]:
         """All items are stored, in order, or none. QueueFull, Conflict."""
@@ -156,14 +237,19 @@ class Store(Protocol):
     def settle(self, tokens: Sequence[Token], ending: Ending) -> Done[list[Found]]:
         """All leases end so, each attempt closed once, or none. LeaseLost names the stale ones."""
 
-    def change(self, id: bytes, change: Change) -> Done[Found]:
-        """Compare-and-set by id. Conflict, TaskNotFound."""
+    def change(self, id: bytes, change: Change, entry: AuditEntry | None = None) -> Done[Found]:
+        """Compare-and-set by id; ``entry`` goes to the audit, where there is one. Conflict, TaskNotFound."""
+
+    def adopt(self, items: Sequence[Adopted]) -> Done[list[str | None]]:
+        """Tasks from elsewhere, each taken in as it was, or why not."""
 
     def reclaim(self, cutoff: int | None, reason: str | None) -> Done[int]:
         """Leases silent since ``cutoff`` or before end as expired, back to their places; with a
         ``reason`` they are dead. In pieces; how many."""
 
-    def configure(self, tag: str | None, changes: dict[str, int | bool | None]) -> Done[Settings]:
+    def configure(
+        self, tag: str | None, changes: dict[str, int | bool | None], entry: AuditEntry | None = None
+    ) -> Done[Settings]:
         """Settings of one tag, or of the queue (None), seen by every process from the next serve."""
 
     def report(self, worker: WorkerRecord) -> Done[None]:

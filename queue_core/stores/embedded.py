@@ -3,14 +3,31 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from queue_core.errors import StoreBusy, StoreFull
+from queue_core.groups import Group
 from queue_core.ledger import Meta, WorkerRecord
+from queue_core.plans import AuditEntry, Plan, Result, Verdict
 from queue_core.series import Series
 from queue_core.snapshot import Explanation, Settings, Snapshot
-from queue_core.stores.base import Change, Done, Ending, Found, Inventory, Logged, NewTask
-from queue_core.stores.engine import deliver, explain, measure, operate, read
+from queue_core.stores.base import (
+    Adopted,
+    Capabilities,
+    Change,
+    Control,
+    Done,
+    Ending,
+    Found,
+    Inventory,
+    Logged,
+    NewTask,
+)
+from queue_core.stores.control import EmbeddedControl
+from queue_core.stores.engine import adopt, deliver, explain, groups, measure, operate, plan, read
 from queue_core.stores.engine import settle as settling
 from queue_core.stores.engine.records import Records
 from queue_core.task import State, Token
@@ -55,12 +72,46 @@ class RecordReader:
     def series(self, since: int | None, until: int | None) -> Series:
         return measure.series(self._records, since, until)
 
+    def find(self, id: bytes) -> Found | None:
+        record = self._records.find(id)
+        return Found(record, self._records.tag(record.tag).name) if record is not None else None
+
+    def holder(self, tag: int, key: str) -> bytes | None:
+        return self._records.holder(tag, key)
+
+    def groups(self) -> list[Group]:
+        return groups.groups(self._records)
+
+    def group_tags(self, fingerprint: bytes) -> dict[str, int]:
+        return groups.tags(self._records, fingerprint)
+
+    def grouped(self, fingerprint: bytes, after: str | None, limit: int) -> tuple[list[Found], str | None]:
+        return groups.page(self._records, fingerprint, after, limit)
+
+    def plans(self, limit: int) -> list[Plan]:
+        book = self._records.book
+        return list(islice(book.plans(), limit)) if book is not None else []
+
+    def plan(self, number: int) -> Plan:
+        return plan.known(plan.book_of(self._records), number)
+
+    def outcome(self, number: int, verdict: Verdict | None, after: int, limit: int) -> list[tuple[int, bytes, Result]]:
+        book = plan.book_of(self._records)
+        return plan.outcome(book, plan.known(book, number), verdict, after, limit)
+
+    def audits(self, after: int, limit: int) -> list[AuditEntry]:
+        book, last = self._records.book, self._records.meta.audits
+        return book.audits(after if after >= 0 else max(last - limit, 0), limit) if book is not None else []
+
 
 class EmbeddedStore(ABC):
     """The verbs of ``Store``. A subclass offers transactions, and ways to wait and to close.
 
     ``now`` is injected per queue: handles on one store may have different clocks in tests, never in life.
     """
+
+    url: str
+    capabilities: Capabilities
 
     @abstractmethod
     def _write(self, operation: Operation[T], *, grows: int = 0) -> Done[T]:
@@ -107,8 +158,23 @@ class EmbeddedStore(ABC):
     def settle(self, tokens: Sequence[Token], ending: Ending) -> Done[list[Found]]:
         return self._write(lambda tx: settling.settle(tx, tokens, ending))
 
-    def change(self, id: bytes, change: Change) -> Done[Found]:
-        return self._write(lambda tx: operate.change(tx, id, change))
+    @property
+    def control(self) -> Control | None:
+        return EmbeddedControl(self._write) if self.capabilities.plans else None
+
+    def change(self, id: bytes, change: Change, entry: AuditEntry | None = None) -> Done[Found]:
+        def write(tx: Records) -> Found:
+            found = operate.change(tx, id, change)
+            if entry is not None and tx.book is not None:
+                now = "gone" if tx.find(id) is None else f"{found.record.state}, version {found.record.version}"
+                plan.note(tx, tx.book, replace(entry, count=1, outcome=now))
+            return found
+
+        return self._write(write, grows=2 * len(change.payload))
+
+    def adopt(self, items: Sequence[Adopted]) -> Done[list[str | None]]:
+        size = sum(len(item.record.payload) + 1_000 for item in items)
+        return self._write(lambda tx: adopt.adopt(tx, items), grows=size)
 
     def reclaim(self, cutoff: int | None, reason: str | None) -> Done[int]:
         with self._read() as tx:
@@ -130,8 +196,16 @@ class EmbeddedStore(ABC):
                 return Done(done, logged)
             after = following
 
-    def configure(self, tag: str | None, changes: dict[str, int | bool | None]) -> Done[Settings]:
-        return self._write(lambda tx: operate.configure(tx, tag, changes))
+    def configure(
+        self, tag: str | None, changes: dict[str, int | bool | None], entry: AuditEntry | None = None
+    ) -> Done[Settings]:
+        def write(tx: Records) -> Settings:
+            settings = operate.configure(tx, tag, changes)
+            if entry is not None and tx.book is not None:
+                plan.note(tx, tx.book, entry)
+            return settings
+
+        return self._write(write)
 
     def report(self, worker: WorkerRecord) -> Done[None]:
         def write(tx: Records) -> None:

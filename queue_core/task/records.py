@@ -91,6 +91,14 @@ class Hold(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ttl: int
 
 
+class Edit(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A payload that was edited away: when, the version it had, and its bytes."""
+
+    at: int
+    version: int
+    payload: bytes
+
+
 class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A task as it is stored."""
 
@@ -117,6 +125,8 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     entered: int = 0  # dead and trash: when
     aged: int = 0  # dead and trash: the store's retention clock then
     origin: State | None = None  # trash: where restore brings it back to
+    group: bytes = b""  # dead and trash: the fingerprint of its error
+    edits: tuple[Edit, ...] = ()  # payloads that were edited away: the first, and the last ones
 
     @property
     def order(self) -> int:

@@ -50,7 +50,7 @@ def pending(record: Record, *, version: int, now: int) -> Record:
     """At its place again, waiting from now on."""
     return replace(
         record, state=State.PENDING, version=version, ready=now, hold=None, reason=None, entry=0, entered=0,
-        aged=0, origin=None,
+        aged=0, origin=None, group=b"",
     )  # fmt: skip
 
 

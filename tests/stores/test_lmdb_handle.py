@@ -81,7 +81,7 @@ def test_another_programs_store_is_refused_and_left_alone(tmp_path: Path) -> Non
 def test_a_newer_format_is_refused_with_the_way_out(tmp_path: Path) -> None:
     with lmdb.open(str(tmp_path)) as env, env.begin(write=True) as txn:
         txn.put(keys.META, codec.encode(Meta(Counts(), Totals(), format=99)))
-    with pytest.raises(StoreVersion, match="format 99; this queue_core knows 2: upgrade queue_core"):
+    with pytest.raises(StoreVersion, match="format 99; this queue_core knows 3: upgrade queue_core"):
         open_queue(tmp_path)
 
 
@@ -117,7 +117,7 @@ def test_an_older_queue_core_cannot_write_a_store_that_was_upgraded(tmp_path: Pa
     with open_queue(tmp_path) as queue:
         queue.push(1, tag="a")
     with lmdb.open(str(tmp_path)) as env, env.begin() as txn:
-        assert (txn.get(keys.META) or b"")[:1] == (txn.get(keys.tag(1)) or b"")[:1] == b"\x02"
+        assert ((txn.get(keys.META) or b"")[:1], (txn.get(keys.tag(1)) or b"")[:1]) == (b"\x03", b"\x02")
 
 
 def test_a_store_that_is_upgraded_while_it_is_open_is_left_alone(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from queue_core.errors import Conflict, QueueFull, StoreCorrupt
 from queue_core.history import TEXT_LIMIT, Entry, Kind
 from queue_core.ledger import TRASH_RETENTION, Tag
 from queue_core.stores.base import PIECE, Ending, Found, NewTask
-from queue_core.stores.engine import measure, moves
+from queue_core.stores.engine import measure, moves, retire
 from queue_core.stores.engine import settle as settling
 from queue_core.stores.engine.records import Records
 from queue_core.task import LAST_MOMENT, Hold, Outcome, Record, State, Token
@@ -101,7 +101,7 @@ def key_is_free(tx: Records, tag: Tag, record: Record, key: str | None) -> None:
         raise Conflict(
             f"dedupe key {key!r:.100} of tag {tag.name[:100]!r} is held by task {tasks.id_text(holder)}: "
             "wait until that one has ended, or cancel it",
-            state=record.state, version=record.version,
+            state=record.state, version=record.version, brief="its dedupe key is held by another task",
         )  # fmt: skip
 
 
@@ -111,6 +111,8 @@ def tidy(tx: Records) -> None:
     measure.roll(tx)
     if meta.trash_check and meta.aged >= meta.trash_check:
         meta.trash_check = _retire(tx, State.TRASH, TRASH_RETENTION)
+    if meta.plan_check and meta.aged >= meta.plan_check and tx.book is not None:
+        meta.plan_check = retire.plans(tx, tx.book)
     if meta.dead_check and meta.aged >= meta.dead_check:
         meta.dead_check = 0 if meta.dead_retention is None else _retire(tx, State.DEAD, meta.dead_retention)
 

@@ -1,12 +1,15 @@
 """The one way by which a task changes: counts, head, dedupe key, eligibility and journal go with it."""
 
+from msgspec.structs import replace
+
 from queue_core import codec
 from queue_core import task as tasks
-from queue_core.errors import InvalidPayload, StoreFull
+from queue_core.errors import InvalidPayload, StoreCorrupt, StoreFull
+from queue_core.groups import GROUP_LIMIT, OTHERS, OTHERS_TEXT, TEXT_KEPT, Group, cause, fingerprint, normalised
 from queue_core.histogram import bucket_of
 from queue_core.history import TEXT_LIMIT, Entry, Kind
 from queue_core.ledger import TRASH_RETENTION, Tag, samples
-from queue_core.stores.engine.records import Records
+from queue_core.stores.engine.records import Book, Records
 from queue_core.task import LIVE, Outcome, Record, State
 
 MOST_TAGS = (1 << 32) - 2
@@ -32,8 +35,11 @@ def fits(tx: Records, payload: bytes) -> None:
         )
 
 
-def shift(tx: Records, tag: Tag, old: Record | None, new: Record | None) -> None:
-    """``old`` becomes ``new``; either may be None. Every entry and every exit of a task comes through here."""
+def shift(tx: Records, tag: Tag, old: Record | None, new: Record | None, *, death: bool = False) -> None:
+    """``old`` becomes ``new``; either may be None. Every entry and every exit of a task comes through here.
+
+    ``death``: it is dead by what happened now, not by going back to where it was.
+    """
     touch(tx, tag)
     tx.put(old, new)
     total = tx.meta.counts
@@ -45,6 +51,11 @@ def shift(tx: Records, tag: Tag, old: Record | None, new: Record | None) -> None
         total.add(new.state, 1)
     if (old is not None and old.dedupe_key is not None) or (new is not None and new.dedupe_key is not None):
         _dedupe(tx, tag, old, new)
+    if tx.book is not None:
+        if old is not None and old.state is State.DEAD:
+            ungroup(tx.book, old)
+        if new is not None and new.state is State.DEAD:
+            regroup(tx, tx.book, new, death=death)
     _head(tx, tag, old, new)
     if new is not None and new.state in MOVED_BY_TIME:
         tx.meta.moment = min(tx.meta.moment, new.order)
@@ -71,6 +82,57 @@ def _head(tx: Records, tag: Tag, old: Record | None, new: Record | None) -> None
         tag.head, tag.head_ready = (found.place, found.ready) if found is not None else (0, 0)
     if new is not None and place and (not tag.head or place <= tag.head):
         tag.head, tag.head_ready = place, new.ready
+
+
+def group_of(tx: Records, record: Record) -> bytes:
+    """The fingerprint of the error group that a dead letter belongs to. Groups are bounded in number."""
+    text = normalised(cause(record))
+    mark, book = fingerprint(text), tx.book
+    if book is None or book.group(mark) is not None:
+        return mark
+    if tx.meta.groups >= GROUP_LIMIT:
+        _make_room(tx, book)
+    if tx.meta.groups >= GROUP_LIMIT:
+        mark, text = OTHERS, OTHERS_TEXT
+        if book.group(mark) is not None:
+            return mark
+    book.put_group(Group(mark, text[:TEXT_KEPT]))
+    tx.meta.groups += 1
+    return mark
+
+
+def _make_room(tx: Records, book: Book) -> None:
+    """Forget those of the groups without dead letters that were seen longest ago, half of them."""
+    empty = sorted((group.last, group.fingerprint) for group in book.groups() if not group.count)
+    for _, mark in empty[: -(-len(empty) // 2)]:
+        book.remove_group(mark)
+        tx.meta.groups -= 1
+
+
+def regroup(tx: Records, book: Book, record: Record, *, death: bool) -> None:
+    """A dead letter comes into its group."""
+    group = book.group(record.group)
+    if group is None:
+        raise StoreCorrupt(f"error group {record.group.hex()} is not stored; run queue-core check")
+    held = book.group_tag(record.group, record.tag)
+    book.set_group_tag(record.group, record.tag, held + 1)
+    group.count += 1
+    group.tags += not held
+    if death:
+        group.died(record)
+    book.put_group(group)
+
+
+def ungroup(book: Book, record: Record) -> None:
+    """A dead letter leaves its group."""
+    group = book.group(record.group)
+    held = book.group_tag(record.group, record.tag)
+    if group is None or not held:
+        raise StoreCorrupt(f"task {tasks.id_text(record.id)} is in no error group; run queue-core check")
+    book.set_group_tag(record.group, record.tag, held - 1)
+    group.count -= 1
+    group.tags -= held == 1
+    book.put_group(group)
 
 
 def review(tx: Records, tag: Tag) -> None:
@@ -161,11 +223,12 @@ def to_scheduled(tx: Records, tag: Tag, old: Record, ended: Record, delay: int) 
     return new
 
 
-def to_dead(tx: Records, tag: Tag, old: Record, ended: Record, reason: str) -> Record:
-    """Into the dead-letter queue, with the lease it died under."""
+def to_dead(tx: Records, tag: Tag, old: Record, ended: Record, reason: str, *, death: bool = True) -> Record:
+    """Into the dead-letter queue, with the lease it died under. ``death``: now, not back again."""
     meta = tx.meta
     new = tasks.dead(ended, version=meta.version(), now=tx.now, aged=meta.aged, reason=reason, hold=old.hold)
-    shift(tx, tag, old, new)
+    new = replace(new, group=group_of(tx, new))
+    shift(tx, tag, old, new, death=death)
     if meta.dead_retention is not None and not meta.dead_check:
         meta.dead_check = meta.aged + meta.dead_retention + 1
     return new

@@ -14,7 +14,9 @@ from queue_core.stores.engine import measure, moves, read
 from queue_core.stores.engine.deliver import expire, key_is_free
 from queue_core.stores.engine.records import Records
 from queue_core.stores.engine.settle import bury
-from queue_core.task import LIVE, Outcome, Record, State
+from queue_core.task import LIVE, Edit, Outcome, Record, State
+
+EDITS = 5  # payloads of before that a task keeps: the first, and the last ones
 
 
 def change(tx: Records, id: bytes, asked: Change) -> Found:
@@ -35,7 +37,7 @@ def change(tx: Records, id: bytes, asked: Change) -> Found:
 def _conflict(old: Record, tag: Tag, why: str) -> Conflict:
     return Conflict(
         f"task {tasks.id_text(old.id)} of tag {tag.name[:100]!r} is {old.state} at version {old.version}; {why}",
-        state=old.state, version=old.version,
+        state=old.state, version=old.version, brief=why,
     )  # fmt: skip
 
 
@@ -71,9 +73,13 @@ def _purge(tx: Records, tag: Tag, old: Record, _: Change) -> Record:
 
 
 def _restore(tx: Records, tag: Tag, old: Record, _: Change) -> Record:
+    return back_from_trash(tx, tag, old)
+
+
+def back_from_trash(tx: Records, tag: Tag, old: Record, detail: str = "") -> Record:
     """Back to where it came from: dead by a new entry, scheduled with its due time, pending at its place."""
     if old.origin is State.DEAD:
-        new = moves.to_dead(tx, tag, old, replace(old, origin=None), old.reason or "")
+        new = moves.to_dead(tx, tag, old, replace(old, origin=None), old.reason or "", death=False)
     else:
         key_is_free(tx, tag, old, old.dedupe_key)
         version = tx.meta.version()
@@ -83,7 +89,7 @@ def _restore(tx: Records, tag: Tag, old: Record, _: Change) -> Record:
             new = tasks.pending(old, version=version, now=tx.now)
         moves.shift(tx, tag, old, new)
     moves.count(tx, tag, restored=1)
-    moves.log(tx, Kind.RESTORE, tag, new)
+    moves.log(tx, Kind.RESTORE, tag, new, detail=detail)
     return new
 
 
@@ -113,6 +119,40 @@ def _replace(tx: Records, tag: Tag, old: Record, asked: Change) -> Record:
     return new
 
 
+def _edit(tx: Records, tag: Tag, old: Record, asked: Change) -> Record:
+    """A new payload by a person's hand: that of before is kept, the first one always."""
+    moves.fits(tx, asked.payload)
+    edits = (*old.edits, Edit(tx.now, old.version, old.payload))
+    if len(edits) > EDITS:
+        edits = (edits[0], *edits[1 - EDITS :])
+    new = replace(old, payload=asked.payload, version=tx.meta.version(), edits=edits)
+    tx.put(old, new)
+    moves.log(tx, Kind.EDIT, tag, new)
+    return new
+
+
+def _move_tag(tx: Records, tag: Tag, old: Record, asked: Change) -> Record:
+    """To the tail of another tag, which is made known if it is new."""
+    assert asked.tag is not None
+    if asked.tag == tag.name:
+        raise _conflict(old, tag, "it is in that tag already")
+    return move_to(tx, tag, tx.find_tag(asked.tag) or moves.new_tag(tx, asked.tag), old, tx.meta.place())
+
+
+def move_to(tx: Records, tag: Tag, other: Tag, old: Record, place: int) -> Record:
+    """Into another tag at a place that no task has. A dead letter stays dead, with its entry."""
+    if old.state is not State.DEAD:
+        key_is_free(tx, other, old, old.dedupe_key)
+    new = replace(old, tag=other.number, place=place, version=tx.meta.version())
+    moves.shift(tx, tag, old, None)
+    moves.count(tx, tag, moved_out=1)
+    moves.log(tx, Kind.MOVE, tag, old, detail=f"to {other.name}")
+    moves.shift(tx, other, None, new)
+    moves.count(tx, other, moved_in=1)
+    moves.log(tx, Kind.MOVE, other, new, detail=f"from {tag.name}")
+    return new
+
+
 def _dead_letter(tx: Records, tag: Tag, old: Record, asked: Change) -> Record:
     return bury(tx, tag, old, asked.reason)
 
@@ -127,6 +167,8 @@ ACTIONS: dict[str, tuple[frozenset[State], Callable[[Records, Tag, Record, Chang
     "expunge": (frozenset({State.TRASH}), _expunge),
     "extend": (frozenset({State.INFLIGHT}), _extend),
     "replace": (frozenset(State), _replace),
+    "edit": (frozenset(State), _edit),
+    "move_tag": (frozenset({State.PENDING, State.SCHEDULED, State.DEAD}), _move_tag),
 }
 
 

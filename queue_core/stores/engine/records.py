@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from queue_core.groups import Group
 from queue_core.history import Entry
 from queue_core.ledger import Meta, Past, Tag, WorkerRecord
+from queue_core.plans import AuditEntry, Plan, Result
 from queue_core.series import Bucket
 from queue_core.task import Record, State
 
@@ -19,6 +21,10 @@ class Records(Protocol):
     now: int
     meta: Meta
     history: bool  # whether series and journal can be stored
+
+    @property
+    def book(self) -> "Book | None":
+        """Error groups, plans and the audit; None where they cannot be stored."""
 
     def tag(self, number: int) -> Tag:
         """A known tag by its number."""
@@ -45,6 +51,9 @@ class Records(Protocol):
         """The last tag of the ring; 0: there is none."""
 
     def find(self, id: bytes) -> Record | None: ...
+
+    def find_many(self, ids: Sequence[bytes]) -> list[Record | None]:
+        """One for each, in that order."""
 
     def put(self, old: Record | None, new: Record | None) -> None:
         """``old`` (None: a new task) becomes ``new`` (None: gone) in every place that shows it."""
@@ -122,3 +131,55 @@ class Records(Protocol):
 
     def put_worker(self, worker: WorkerRecord | None, id: str = "") -> None:
         """Write a worker's record, or remove it by ``id``."""
+
+
+class Book(Protocol):
+    """Error groups, plans and the audit. What comes back is a copy, and counts when it is put."""
+
+    def group(self, fingerprint: bytes) -> Group | None: ...
+
+    def put_group(self, group: Group) -> None: ...
+
+    def remove_group(self, fingerprint: bytes) -> None:
+        """It is known no longer. It has no dead letters."""
+
+    def groups(self) -> Iterator[Group]:
+        """All of them, by fingerprint."""
+
+    def group_tags(self, fingerprint: bytes) -> dict[int, int]:
+        """How many dead letters of the group each tag has; those that have some."""
+
+    def group_tag(self, fingerprint: bytes, tag: int) -> int: ...
+
+    def set_group_tag(self, fingerprint: bytes, tag: int, count: int) -> None: ...
+
+    def grouped(self, fingerprint: bytes, after: int | None, limit: int) -> list[Record]:
+        """Dead letters of the group by entry, from above ``after`` on."""
+
+    def plan(self, number: int) -> Plan | None: ...
+
+    def put_plan(self, plan: Plan) -> None: ...
+
+    def remove_plan(self, number: int) -> None: ...
+
+    def plans(self) -> Iterator[Plan]:
+        """The newest first."""
+
+    def selection(self, plan: int, part: int) -> bytes:
+        """A part of what was frozen, as ``plans.pack`` gives it; nothing when it is not kept."""
+
+    def put_selection(self, plan: int, part: int, data: bytes) -> None: ...
+
+    def results(self, plan: int, first: int = 0) -> Iterator[tuple[int, list[Result]]]:
+        """(index of the first, results of some tasks), in the order of the selection, from the block on that holds
+        the result at index ``first``."""
+
+    def put_results(self, plan: int, first: int, results: list[Result]) -> None: ...
+
+    def drop_parts(self, plan: int, limit: int) -> bool:
+        """Remove parts of the selection and of the results, at most ``limit``; whether there may be more."""
+
+    def put_audit(self, entry: AuditEntry) -> None: ...
+
+    def audits(self, after: int, limit: int) -> list[AuditEntry]:
+        """Entries numbered above ``after``, oldest first."""

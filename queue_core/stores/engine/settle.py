@@ -4,14 +4,13 @@ from collections.abc import Callable, Sequence
 
 from queue_core import task as tasks
 from queue_core.errors import LeaseLost
+from queue_core.groups import FAILED
 from queue_core.history import Kind
 from queue_core.ledger import Tag
 from queue_core.stores.base import Ending, Found
 from queue_core.stores.engine import moves
 from queue_core.stores.engine.records import Records
 from queue_core.task import Outcome, Record, Token
-
-ATTEMPTS_REASON = "failed with no attempts left"
 
 
 def heartbeat(tx: Records, token: Token, ttl: int | None) -> Found:
@@ -57,7 +56,7 @@ def _nack(tx: Records, tag: Tag, old: Record, ending: Ending) -> Record:
     ended = moves.end(tx, tag, old, Outcome.NACKED, ending.error)
     moves.count(tx, tag, nacked=1)
     if ended.attempts >= ended.max_attempts:
-        new = moves.to_dead(tx, tag, old, ended, ATTEMPTS_REASON)
+        new = moves.to_dead(tx, tag, old, ended, FAILED)
         moves.count(tx, tag, died_nacked=1)
         moves.log(tx, Kind.NACK, tag, new, owner=owner, detail="dead")
         return new

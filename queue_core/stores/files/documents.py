@@ -14,7 +14,19 @@ import msgspec
 
 from queue_core.errors import StoreCorrupt
 from queue_core.ledger import Measured, Meta, Past, Tag, Totals, WorkerRecord
-from queue_core.task import LAST_MOMENT, LIVE, Attempt, Hold, Record, State, id_text, microseconds, moment, parse_id
+from queue_core.task import (
+    LAST_MOMENT,
+    LIVE,
+    Attempt,
+    Edit,
+    Hold,
+    Record,
+    State,
+    id_text,
+    microseconds,
+    moment,
+    parse_id,
+)
 
 TIMES: dict[type, frozenset[str]] = {
     Meta: frozenset({"created", "last_commit", "open_at", "moment", "opened"}),
@@ -141,6 +153,7 @@ def dump_task(record: Record, tag: str) -> bytes:
         "dedupe_key": record.dedupe_key, "cycle": record.cycle, "leases": record.leases, "defers": record.defers,
         "tag_number": record.tag, "place": record.place, "version": record.version, "entry": record.entry,
         "entered": _time(record.entered), "retention_clock": record.aged, "origin": record.origin,
+        "error_group": record.group.hex(), "edits": [_edit(edit) for edit in record.edits],
     }  # fmt: skip
     if record.hold is not None:
         fields["lease"] = _named(record.hold) | {"nonce": f"{record.hold.nonce:016x}"}
@@ -180,9 +193,22 @@ def load_task(data: bytes) -> Record:
             tuple(_record(Attempt, attempt) for attempt in fields["history"]), _text(fields["error"]),
             _text(fields["reason"]), _whole(fields["entry"]), _microseconds(fields["entered"]),
             _whole(fields["retention_clock"]), None if fields["origin"] is None else State(fields["origin"]),
+            bytes.fromhex(fields.get("error_group", "")), tuple(map(_edited, fields.get("edits", ()))),
         )  # fmt: skip
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise StoreCorrupt(f"{type(error).__name__}: {error}"[:300]) from error
+
+
+def _edit(edit: Edit) -> dict[str, Any]:
+    _, plain = _as_json(edit.payload)
+    kept = {"payload_text": edit.payload.decode()} if plain else {"payload_bytes": b64encode(edit.payload).decode()}
+    return {"at": _time(edit.at), "version": edit.version} | kept
+
+
+def _edited(found: Any) -> Edit:
+    text = found.get("payload_text")
+    payload = text.encode() if text is not None else b64decode(found["payload_bytes"], validate=True)
+    return Edit(_microseconds(found["at"]), _whole(found["version"]), payload)
 
 
 def _whole(value: Any) -> int:

@@ -4,7 +4,7 @@ A task's file counts only where the link of its id points to it: a copy that som
 foreign file. One that does not decode is set aside when its turn comes, and one that is missing is written off.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from itertools import islice
 
@@ -23,6 +23,7 @@ class FilesRecords(QueueRecords):
     """``Records`` over a tree; ``finish`` adds what has changed to the tree's writes."""
 
     history = False
+    book = None
 
     def __init__(self, tree: Tree, now: int, directories: dict[int, str], *, writing: bool) -> None:
         super().__init__(tree, now, directories)
@@ -48,6 +49,9 @@ class FilesRecords(QueueRecords):
         if self._writing and path.split("/")[0] in LIVE:
             return self._set_aside(path, record)
         return self._stand_in(path, record)
+
+    def find_many(self, ids: Sequence[bytes]) -> list[Record | None]:
+        return list(map(self.find, ids))
 
     def _path(self, id: bytes) -> str | None:
         """Where the link of an id says that the task is."""

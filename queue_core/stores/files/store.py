@@ -15,6 +15,7 @@ from queue_core.stores.base import Capabilities, Clock, Done, Inventory
 from queue_core.stores.embedded import EmbeddedStore, Operation
 from queue_core.stores.engine import deliver
 from queue_core.stores.engine.records import Records
+from queue_core.stores.engine.upgrade import upgrade
 from queue_core.stores.files import names
 from queue_core.stores.files.directory import Directory, open_directory, readme
 from queue_core.stores.files.inventory import take
@@ -150,6 +151,8 @@ def _prepare(directory: Directory, store: FilesStore, clock: Clock) -> None:
         found = tx.meta.format
     if found > FORMAT:
         raise StoreVersion(f"{directory.path} has format {found}; this queue_core knows {FORMAT}: upgrade queue_core")
+    if found < FORMAT:
+        store._write(upgrade)
     if directory.left():
         with directory.writing():
             directory.clear()

@@ -5,12 +5,14 @@ from heapq import merge
 from itertools import islice
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from queue_core import codec, keys
 from queue_core.errors import StoreCorrupt
 from queue_core.history import Kind
 from queue_core.ledger import Counts, Meta, Tag, copied
 from queue_core.stores.engine import moves
-from queue_core.stores.lmdb.history import HistoryRecords
+from queue_core.stores.lmdb.book import BookRecords
 from queue_core.task import Record, State, nonce
 
 CARRIED = 1_000  # tags kept from one transaction to the next
@@ -28,7 +30,7 @@ class Carried(NamedTuple):
     tail: list[bytes] | None
 
 
-class LmdbRecords(HistoryRecords):
+class LmdbRecords(BookRecords):
     """``Records`` over a transaction; ``finish`` writes what has changed."""
 
     def __init__(
@@ -152,6 +154,31 @@ class LmdbRecords(HistoryRecords):
             raise StoreCorrupt(f"task {id.hex()} is not where its id points; run queue-core check")
         return codec.decode_record(data)
 
+    def find_many(self, ids: Sequence[bytes]) -> list[Record | None]:
+        """In two calls for all of them: one for each would give up the GIL for each."""
+        self.flush()
+        places = dict(self._cursor.getmulti([keys.id(id) for id in ids]))
+        wanted: dict[bytes, list[bytes]] = {}
+        for id in ids:
+            if (location := places.get(keys.id(id))) is not None:
+                tag, place, state, order = keys.located(location)
+                likely = [keys.task(tag, state, order or place, place)]
+                wanted[id] = [keys.task(tag, State.INFLIGHT, place), *likely] if state is State.PENDING else likely
+        found = dict(self._cursor.getmulti([key for likely in wanted.values() for key in likely]))
+        records: list[Record | None] = []
+        for id in ids:
+            data = next((found[key] for key in wanted.get(id, ()) if key in found), None)
+            if data is None and id in wanted:
+                raise StoreCorrupt(f"task {id.hex()} is not where its id points; run queue-core check")
+            records.append(codec.decode_record(data) if data is not None else None)
+        return records
+
+    def grouped(self, fingerprint: bytes, after: int | None, limit: int) -> list[Record]:
+        start = None if after is None else keys.grouped(fingerprint, after + 1)
+        entries = islice(self.range(keys.grouped(fingerprint, 0)[:-8], start), limit)
+        found = [keys.task(keys.unpack_tag(value), State.DEAD, keys.grouped_entry(key)) for key, value in entries]
+        return [codec.decode_record(self._bytes(key)) for key in found]
+
     def put(self, old: Record | None, new: Record | None) -> None:
         writes = self._writes
         self.changes += 1
@@ -163,6 +190,8 @@ class LmdbRecords(HistoryRecords):
                 writes[entry] = None
             if old.state is State.PENDING:
                 self._heads.pop(old.tag, None)
+            if old.state is State.DEAD:
+                writes[keys.grouped(old.group, old.entry)] = None
         if new is not None:
             after, index = keys.task_of(new), keys.index_of(new)
             writes[after] = codec.encode(new)
@@ -171,6 +200,8 @@ class LmdbRecords(HistoryRecords):
             if new.state is State.PENDING:
                 self._heads.pop(new.tag, None)
                 self._pending_put = True
+            if new.state is State.DEAD:
+                writes[keys.grouped(new.group, new.entry)] = keys.pack_tag(new.tag)
         if new is None:
             assert old is not None
             writes[keys.id(old.id)] = None
@@ -217,7 +248,9 @@ class LmdbRecords(HistoryRecords):
         self._write(key, None)
         if index is not None:
             self._write(index, None)
+        new = replace(new, group=moves.group_of(self, new))
         self.put(None, new)
+        moves.regroup(self, self, new, death=True)
         moves.touch(self, tag)
         for counts, totals in ((tag.counts, tag.totals), (self.meta.counts, self.meta.totals)):
             counts.add(state, -1)

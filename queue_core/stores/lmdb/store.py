@@ -16,6 +16,7 @@ from queue_core.snapshot import Storage
 from queue_core.stores.base import Capabilities, Clock, Done, Inventory
 from queue_core.stores.embedded import EmbeddedStore, Operation
 from queue_core.stores.engine.records import Records
+from queue_core.stores.engine.upgrade import upgrade
 from queue_core.stores.lmdb.commit import Call, Committer
 from queue_core.stores.lmdb.environment import DURABILITY, Environment, acquire, release
 from queue_core.stores.lmdb.records import LmdbRecords
@@ -30,7 +31,11 @@ class LmdbStore(EmbeddedStore):
     def __init__(self, environment: Environment, clock: Clock) -> None:
         self.url = f"lmdb://{environment.path}"
         self.capabilities = Capabilities(
-            durable=environment.durability != "none", multi_process=True, journal=True, history=True
+            durable=environment.durability != "none",
+            multi_process=True,
+            journal=True,
+            history=True,
+            plans=True,
         )
         self._environment = environment
         self._clock = clock
@@ -98,6 +103,10 @@ class LmdbStore(EmbeddedStore):
             holders=[(keys.dedupe_tag(key), id) for key, id in records.range(keys.DEDUPE)],
             journal=_journal(records),
             problems=problems,
+            groups=list(records.groups()),
+            group_tags={
+                (key[1:9], keys.tag_number(key)): keys.unpack_count(data) for key, data in records.range(keys.GROUP_TAG)
+            },
         )
 
 
@@ -120,6 +129,10 @@ def _tasks(records: LmdbRecords, problems: list[str]) -> Iterator[Record]:
             problems.append(f"task {record.id.hex()} is stored where it does not belong")
         if records.raw(keys.id(record.id)) != keys.location(record):
             problems.append(f"the id of task {record.id.hex()} does not point to it")
+        if record.state is State.DEAD:
+            in_group = keys.grouped(record.group, record.entry)
+            if records.raw(in_group) != keys.pack_tag(record.tag):
+                problems.append(f"dead letter {record.id.hex()} is not in the index of its error group")
         index = keys.index_of(record)
         if index is not None and records.raw(index) != keys.pack_tag(record.tag):
             problems.append(f"task {record.id.hex()} is {record.state} and not in that index")
@@ -128,6 +141,9 @@ def _tasks(records: LmdbRecords, problems: list[str]) -> Iterator[Record]:
         entries = sum(1 for _ in records.range(prefix))
         if entries != seen[state]:
             problems.append(f"the index of {state} has {entries} entries for {seen[state]} tasks")
+    entries = sum(1 for _ in records.range(keys.GROUPED))
+    if entries != seen[State.DEAD]:
+        problems.append(f"the index of error groups has {entries} entries for {seen[State.DEAD]} dead letters")
     ids = sum(1 for _ in records.range(keys.ID))
     if ids != sum(seen.values()):
         problems.append(f"there are {ids} ids for {sum(seen.values())} tasks")
@@ -177,17 +193,4 @@ def _prepare(environment: Environment, store: LmdbStore, clock: Clock) -> None:
     if found > FORMAT:
         raise StoreVersion(f"{environment.path} has format {found}; this queue_core knows {FORMAT}: upgrade queue_core")
     if found < FORMAT:
-        store._write(_upgrade)
-
-
-def _upgrade(tx: Records) -> None:
-    """From format 1: what has been done so far counts as expired history; the journal may name any tag."""
-    meta = tx.meta
-    if meta.format == 1:
-        meta.format, meta.end_tag = FORMAT, meta.last_tag
-        meta.wait_before, meta.service_before = meta.totals.wait, meta.totals.service
-        for known in list(tx.tags()):
-            tag = tx.tag(known.number)
-            measured, totals = tag.measured, tag.totals
-            measured.event, measured.aged = meta.events, meta.aged
-            measured.wait_before, measured.service_before = totals.wait, totals.service
+        store._write(upgrade)

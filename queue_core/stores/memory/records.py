@@ -1,38 +1,27 @@
-"""The memory store: the reference, and the engine of what-if simulations.
+"""``Records`` over plain containers."""
 
-Plain dictionaries and sorted lists behind one lock. An operation that fails is undone step by step.
-"""
-
-import threading
-import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from sortedcontainers import SortedDict, SortedList, SortedSet
 
-from queue_core.errors import InvalidArgument, StoreGone
 from queue_core.history import JOURNAL_KEPT, JOURNAL_LIMIT, Entry
 from queue_core.ledger import Counts, Meta, Past, Tag, Totals, WorkerRecord, copied, copied_past
 from queue_core.series import TIERS, Bucket
-from queue_core.snapshot import Storage
-from queue_core.stores.base import Capabilities, Clock, Done, Inventory, Logged
-from queue_core.stores.embedded import EmbeddedStore, Operation
-from queue_core.stores.engine import deliver
-from queue_core.stores.engine.records import Records
+from queue_core.stores.base import Inventory, Logged
+from queue_core.stores.memory.book import BookRecords
 from queue_core.task import Record, State
 
-T = TypeVar("T")
 
-
-class MemoryRecords:
+class MemoryRecords(BookRecords):
     """``Records`` over plain containers; ``undo`` takes back everything since ``begin``."""
 
     history = True
 
     def __init__(self) -> None:
+        super().__init__()
         self.now = 0
         self.meta = Meta(Counts(), Totals())
         self._tasks: dict[bytes, Record] = {}
@@ -47,7 +36,7 @@ class MemoryRecords:
         self._past: Past | None = None
         self._touched: dict[int, None] = {}
         self._buckets: list[dict[int, Bucket]] = [{} for _ in TIERS]
-        self._undo: list[Callable[[], None]] = []
+        self._grouped: dict[bytes, Any] = {}  # fingerprint -> (entry, id) of its dead letters
         self.logged: list[Logged] = []
 
     def begin(self, now: int) -> None:
@@ -122,6 +111,9 @@ class MemoryRecords:
     def find(self, id: bytes) -> Record | None:
         return self._tasks.get(id)
 
+    def find_many(self, ids: Sequence[bytes]) -> list[Record | None]:
+        return list(map(self._tasks.get, ids))
+
     def put(self, old: Record | None, new: Record | None) -> None:
         self._put(old, new)
         self._undo.append(lambda: self._put(new, old))
@@ -131,10 +123,19 @@ class MemoryRecords:
             for key in ((old.state, None), (old.state, old.tag)):
                 self._ordered[key].remove((old.order, old.place, old.tag, old.id))
             del self._tasks[old.id]
+            if old.state is State.DEAD:
+                self._grouped[old.group].remove((old.entry, old.id))
         if new is not None:
             for key in ((new.state, None), (new.state, new.tag)):
                 self._ordered.setdefault(key, SortedList()).add((new.order, new.place, new.tag, new.id))
             self._tasks[new.id] = new
+            if new.state is State.DEAD:
+                self._grouped.setdefault(new.group, SortedList()).add((new.entry, new.id))
+
+    def grouped(self, fingerprint: bytes, after: int | None, limit: int) -> list[Record]:
+        found = self._grouped.get(fingerprint, SortedList())
+        start = 0 if after is None else found.bisect_left((after + 1,))
+        return [self._tasks[id] for _, id in found[start : start + limit]]
 
     def _list(self, state: State, tag: int | None = None) -> Any:
         return self._ordered.get((state, tag), ())
@@ -303,98 +304,5 @@ class MemoryRecords:
             [bucket for tier in self._buckets for bucket in tier.values()], self._past, self.touched(),
             set(self._ready),
             {number: at for at, number in self._timers}, [(tag, id) for (tag, _), id in self._holders.items()],
-            iter(self._journal), problems,
+            iter(self._journal), problems, list(self.groups()), dict(self._group_tags),
         )  # fmt: skip
-
-
-class _Core:
-    """The records of one store with their lock, and how many handles there are on it."""
-
-    def __init__(self) -> None:
-        self.records = MemoryRecords()
-        self.lock = threading.RLock()
-        self.changed = threading.Condition(self.lock)
-        self.commits = 0
-        self.users = 0
-
-
-_shared: dict[str, _Core] = {}  # named stores of this process
-_shared_lock = threading.Lock()
-
-
-class MemoryStore(EmbeddedStore):
-    """One handle. A private store is gone with it, a named one with the last of its handles."""
-
-    capabilities = Capabilities(durable=False, multi_process=False, journal=True, history=True)
-
-    def __init__(self, url: str, clock: Clock, core: _Core) -> None:
-        self.url = url
-        self.clock = clock
-        self._core = core
-        self._closed = False
-
-    def _write(self, operation: Operation[T], *, grows: int = 0) -> Done[T]:
-        with self._core.lock:
-            self._check_open()
-            records = self._core.records
-            records.begin(self.clock())
-            try:
-                records.meta.age(records.now)
-                deliver.tidy(records)
-                result = operation(records)
-            except BaseException:
-                records.undo()
-                raise
-            records.commit()
-            self._core.commits += 1
-            self._core.changed.notify_all()
-            return Done(result, records.logged)
-
-    @contextmanager
-    def _read(self) -> Iterator[Records]:
-        with self._core.lock:
-            self._check_open()
-            records = self._core.records
-            records.begin(self.clock())
-            yield records
-
-    def _inventory(self, records: Records) -> Inventory:
-        return self._core.records.inventory()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StoreGone(f"{self.url} was closed: open the queue again")
-
-    def storage(self) -> Storage:
-        return Storage(None, None, None)
-
-    def mark(self) -> int:
-        self._check_open()
-        return self._core.commits
-
-    def wait(self, mark: int, timeout: float) -> None:
-        end = time.monotonic() + timeout
-        with self._core.changed:
-            while self._core.commits == mark and not self._closed and (left := end - time.monotonic()) > 0:
-                self._core.changed.wait(left)
-            self._check_open()
-
-    def close(self) -> None:
-        with _shared_lock, self._core.changed:
-            if not self._closed:
-                self._closed = True
-                self._core.users -= 1
-                if not self._core.users and _shared.get(self.url) is self._core:
-                    del _shared[self.url]
-                self._core.changed.notify_all()
-
-
-def open_memory(name: str, clock: Clock, **options: object) -> MemoryStore:
-    """``memory://`` is private, ``memory://name`` is shared in the process."""
-    if options:
-        raise InvalidArgument(f"the memory store has no option {', '.join(sorted(options))}")
-    url = f"memory://{name}"
-    with _shared_lock:
-        core = _shared.setdefault(url, _Core()) if name else _Core()
-        core.users += 1
-        return MemoryStore(url, clock, core)
