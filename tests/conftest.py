@@ -8,36 +8,17 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
-from datetime import datetime
 from pathlib import Path
 
 import pytest
+from injected import Clock
 
 from queue_core import Queue, open_queue
-from queue_core.task import SECOND, moment
 
 os.environ.pop("QUEUE_URL", None)  # tests make their own queues
 
 REQUIRE_ALL = os.environ.get("REQUIRE_ALL", "") not in ("", "0")
 LEFT_OUT: Counter[str] = Counter()  # reason -> number of tests
-
-
-class Clock:
-    """A clock that tests set. ``now`` is in microseconds since the epoch, UTC."""
-
-    def __init__(self, now: int = 1_750_000_000 * SECOND) -> None:
-        self.now = now
-
-    def __call__(self) -> int:
-        return self.now
-
-    def advance(self, seconds: float) -> None:
-        """Forward, or back for a negative number."""
-        self.now += round(seconds * SECOND)
-
-    def at(self, seconds: float = 0) -> datetime:
-        """An aware datetime, so many seconds from now."""
-        return moment(self.now + round(seconds * SECOND))
 
 
 @pytest.fixture

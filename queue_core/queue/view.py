@@ -1,7 +1,8 @@
 """Reads that all see one commit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
@@ -16,6 +17,9 @@ from queue_core.series import Series
 from queue_core.snapshot import Explanation, Finding, Page, Snapshot
 from queue_core.stores.base import Found, Reader
 from queue_core.task import State, Task, id_text, microseconds, parse_id
+
+if TYPE_CHECKING:
+    from queue_core.query import Masking, Search
 
 
 class View:
@@ -84,6 +88,15 @@ class View:
     def group_tags(self, group: str) -> dict[str, int]:
         """How many dead letters of an error group (16 hex digits) each tag has."""
         return self._reader.group_tags(as_group(group))
+
+    def search(self, where: str, *, states: Iterable[State] | None = None, mask: "Masking | None" = None) -> "Search":
+        """What a filter finds, page by page: see ``query.Search``, which gives records; ``task`` makes tasks of them.
+
+        ``mask`` hides secrets from the filter. Raises InvalidFilter.
+        """
+        from queue_core.query import UNMASKED, search  # most programs never search
+
+        return search(self._reader, where, states=states, mask=UNMASKED if mask is None else mask)
 
     def plans(self, limit: int = 100) -> list[Plan]:
         """The newest first. None where ``capabilities.plans`` is False."""
