@@ -1,6 +1,7 @@
 """The queue behind the dashboard: the only handle, every read, every action. No transaction outlives a call.
 
-``QUEUE_URL`` names the queue. Reads are shared by all viewers for a second; what they return is frozen.
+``QUEUE_URL`` names the queue. Reads are shared by all viewers for a second; what they return is frozen. No page gets a
+secret to see: what leaves here is masked.
 """
 
 import os
@@ -24,12 +25,12 @@ from queue_core import (
     State,
     StoreError,
     StoreGone,
-    Task,
     TaskNotFound,
     View,
     open_queue,
 )
 from queue_core.frames import dead_frame, error_line, leases_frame, plural, series_frame, series_totals_frame
+from queue_core.redact import Redactor, Seen, masking
 from queue_core.series import Series
 from queue_core.spans import fitting
 from queue_core.task import EPOCH
@@ -272,9 +273,10 @@ def _count(snapshot: Snapshot, state: State, tag: str | None) -> int:
     return sum(int(getattr(stats, state)) for stats in snapshot.tags if stats.name == tag)
 
 
-def task(id: str) -> tuple[Task, datetime]:
-    """A task as it is now, and when that was. Raises TaskNotFound."""
-    return _read(url(), lambda view: (view.get(id), datetime.now(UTC)))
+def task(id: str, mask: Redactor | None = None) -> tuple[Seen, datetime]:
+    """A task as it is now and may be seen, and when that was. Raises TaskNotFound."""
+    found, at = _read(url(), lambda view: (view.get(id), datetime.now(UTC)))
+    return masking(mask).seen(found), at
 
 
 # --- what pages do --------------------------------------------------------------------------------

@@ -228,7 +228,7 @@ def _undone(results: Sequence[Result]) -> pd.DataFrame:
         {
             "label": [result.target.label for result in results],
             "outcome": [result.outcome for result in results],
-            "detail": [one_line(result.detail) for result in results],
+            "detail": [error_preview(result.detail) for result in results],
             "id": [result.target.id for result in results],
         }
     )
@@ -243,7 +243,7 @@ def detail(targets: Sequence[Target]) -> None:
         return
     target = targets[0]
     try:
-        task, at = data.task(target.id)
+        (task, masked), at = data.task(target.id)
     except TaskNotFound as error:
         st.text(error_line(error))
         return
@@ -266,6 +266,8 @@ def detail(targets: Sequence[Target]) -> None:
             st.markdown("**Last error**")
             st.code(safe_text(task.error), language=None, wrap_lines=True)
         _payload(task)
+        if masked:
+            st.text(f"{plural(len(masked), 'field is', 'fields are')} masked: {one_line(', '.join(masked))}")
         _history(task)
 
 

@@ -15,7 +15,8 @@ from injected import Clock
 
 from queue_core import Queue, open_queue
 
-os.environ.pop("QUEUE_URL", None)  # tests make their own queues
+for name in ("QUEUE_URL", "QUEUE_REDACT", "QUEUE_ROLE", "QUEUE_ACTOR"):
+    os.environ.pop(name, None)  # tests make their own queues, and say who acts
 
 REQUIRE_ALL = os.environ.get("REQUIRE_ALL", "") not in ("", "0")
 LEFT_OUT: Counter[str] = Counter()  # reason -> number of tests

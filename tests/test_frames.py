@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from queue_core import Item, Queue, State, frames, open_queue
 from queue_core.frames import tables, turns
 from queue_core.frames.words import QUIET, Level
+from queue_core.redact import UNMASKED
 from queue_core.task import SECOND
 
 ODD = [
@@ -436,3 +437,25 @@ def test_times_are_utc_to_the_microsecond(queue: Queue, clock: Any) -> None:
     created = frames.tasks_frame(queue.tasks("pending"), queue.snapshot().at)["created_at"].iloc[0]
     assert created == pd.Timestamp(clock.now * 1_000, tz="UTC")
     assert created.utcoffset() == timedelta(0)
+
+
+def test_no_frame_shows_a_secret_unless_it_is_told_to(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("QUEUE_REDACT", raising=False)
+    secret, said = "Zq9_hunter2", "Traceback (most recent call last):\nError: password=Zq9_hunter2"
+    for payload in ({"token": secret}, {"token": secret, "pad": "x" * 50_000}):
+        for n in range(3):
+            queue.push(payload, tag="acme", dedupe_key=f"token={secret}{n}{len(payload)}", max_attempts=1 + n % 2)
+    for lease in queue.lease_many(4):
+        queue.nack(lease, said)
+    queue.dead_letter(queue.lease(), said)
+    assert queue.lease() is not None
+    at = queue.snapshot().at
+    for state in ("scheduled", "inflight", "dead"):
+        for make in (frames.tasks_frame, frames.leases_frame, frames.dead_frame):
+            page = queue.tasks(state)
+            assert secret not in make(page, at).to_csv()
+            shown = make(page, at, UNMASKED)
+            assert secret in shown.to_csv() or (make is frames.leases_frame and shown.empty and state != "inflight")
+    dead = frames.dead_frame(queue.tasks("dead"), at)
+    assert "Error: password=•••• (8–15 characters)" in list(dead["error"])
+    assert dead["payload"].str.startswith('{"token":"•••• (8–15 characters)"').all()

@@ -34,6 +34,7 @@ from queue_core.cli.show import (
     task_table,
 )
 from queue_core.queue import BATCH_LIMIT, Queue
+from queue_core.redact import configured
 from queue_core.snapshot import Page, Snapshot
 from queue_core.task import State
 
@@ -182,19 +183,20 @@ def explain(session: Session, id: str) -> None:
     """
     with session.open() as queue:
         story = queue.explain(id)
+    text = configured().text(story.text)  # which has a dead task's reason in it
     if session.as_json:
         session.data(
             {
                 "id": story.task.id, "tag": story.task.tag, "state": story.task.state, "ahead": story.ahead,
                 "ahead_exact": story.ahead_exact, "turns": story.turns, "serves": story.serves,
-                "blocked_by": story.blocked_by, "text": story.text,
+                "blocked_by": story.blocked_by, "text": text,
                 "expected_seconds": story.forecast and story.forecast.expected,
                 "earliest_seconds": story.forecast and story.forecast.earliest,
                 "latest_seconds": story.forecast and story.forecast.latest,
             }
         )  # fmt: skip
     else:
-        click.echo(safe(story.text))
+        click.echo(safe(text))
 
 
 @click.command(short_help="What happened, event by event.")
@@ -222,10 +224,11 @@ def journal(session: Session, limit: int, tag: str | None, after: int | None) ->
         for event in events:
             click.echo(dumps(event))
         return
+    mask = configured()
     rows = [
         [
             f"{event.number}", clock(event.at), str(event.kind), tag_text(event.tag), event.task_id or UNKNOWN,
-            safe(event.owner or UNKNOWN, 40), safe(event.detail, 60),
+            safe(event.owner or UNKNOWN, 40), safe(mask.text(event.detail), 60),
         ]
         for event in events
     ]  # fmt: skip

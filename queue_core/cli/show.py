@@ -1,4 +1,5 @@
-"""Values as text for a person, and as JSON for a program. Text that came with a task is never trusted."""
+"""Values as text for a person, and as JSON for a program. Text that came with a task is never trusted, and its secrets
+are masked: by ``mask``, or by the redactor that is configured when that is None."""
 
 import json
 import unicodedata
@@ -14,6 +15,7 @@ from queue_core.histogram import Times
 from queue_core.history import Event
 from queue_core.ledger import Totals
 from queue_core.queue import Undecodable
+from queue_core.redact import Redactor, masking
 from queue_core.snapshot import TagStats
 from queue_core.task import SECOND, Attempt, State, Task
 
@@ -31,23 +33,24 @@ TAG = (
 )  # fmt: skip
 
 
-def dumps(value: Any) -> str:
-    """Strict JSON in ASCII on one line: safe on any terminal, exact for any program."""
-    return json.dumps(plain(value), allow_nan=False)
+def dumps(value: Any, mask: Redactor | None = None) -> str:
+    """Strict JSON in ASCII on one line: safe on any terminal, exact for any program but for what is masked."""
+    return json.dumps(plain(value, mask), allow_nan=False)
 
 
-def plain(value: Any) -> Any:
-    """A record as JSON values: times as ISO text in UTC, spans in seconds."""
+def plain(value: Any, mask: Redactor | None = None) -> Any:
+    """A record as JSON values: times as ISO text in UTC, spans in seconds. ``masked`` of a task names its fields in
+    which something is masked."""
     match value:
         case Task():
-            return _plain_task(value)
+            return _plain_task(value, masking(mask))
         case Event():
-            return _plain_event(value)
+            return _plain_event(value, masking(mask))
         case Attempt():
             return {
                 "number": value.number, "cycle": value.cycle, "owner": value.owner,
                 "started_at": plain(value.started_at), "ended_at": plain(value.ended_at),
-                "outcome": value.outcome.value, "error": value.error,
+                "outcome": value.outcome.value, "error": value.error and masking(mask).text(value.error),
             }  # fmt: skip
         case Totals():
             counts = msgspec.structs.asdict(value)
@@ -63,13 +66,13 @@ def plain(value: Any) -> Any:
         case datetime():
             return value.isoformat(timespec="microseconds")
         case dict():
-            return {name: plain(item) for name, item in value.items()}
+            return {name: plain(item, mask) for name, item in value.items()}
         case list() | tuple():
-            return [plain(item) for item in value]
+            return [plain(item, mask) for item in value]
         case TagStats():
             return {name: plain(getattr(value, name)) for name in TAG}
         case _ if is_dataclass(value):
-            return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+            return {field.name: plain(getattr(value, field.name), mask) for field in fields(value)}
         case _:
             return value
 
@@ -81,17 +84,18 @@ _TASK = (
 )  # fmt: skip
 
 
-def _plain_task(task: Task) -> dict[str, Any]:
-    values = {name: plain(getattr(task, name)) for name in _TASK}
+def _plain_task(task: Task, mask: Redactor) -> dict[str, Any]:
+    task, masked = mask.seen(task)
+    values = {name: plain(getattr(task, name), mask) for name in _TASK}
     payload = plain(task.payload) if isinstance(task.payload, Undecodable) else task.payload
-    return values | {"payload": payload}
+    return values | {"payload": payload, "masked": list(masked)}
 
 
-def _plain_event(event: Event) -> dict[str, Any]:
+def _plain_event(event: Event, mask: Redactor) -> dict[str, Any]:
     entry = event.entry
     values = {
         "number": event.number, "at": plain(event.at), "kind": event.kind.value, "tag": event.tag,
-        "task_id": event.task_id, "owner": event.owner, "detail": event.detail,
+        "task_id": event.task_id, "owner": event.owner, "detail": mask.text(event.detail),
     }  # fmt: skip
     if event.serve is not None:
         values |= {
@@ -128,13 +132,13 @@ def last_line(error: str | None) -> str:
     return UNKNOWN if error is None else error.rstrip().rpartition("\n")[2]
 
 
-def payload_text(task: Task, *, width: int | None = None) -> str:
+def payload_text(task: Task, mask: Redactor, *, width: int | None = None) -> str:
     """A payload on one line of at most ``width``, or in full lines."""
     if isinstance(task.payload, Undecodable):
         return safe(f"cannot be read: {task.payload.error}", width)
     if width is None:
-        return lines(json.dumps(task.payload, ensure_ascii=False, indent=2))
-    return safe(task.record.payload[: 4 * width].decode("utf-8", "ignore"), width)
+        return lines(json.dumps(mask.value(task.payload), ensure_ascii=False, indent=2))
+    return safe(mask.head(task.record.payload, width)[0], width)
 
 
 def span(seconds: float) -> str:
@@ -220,15 +224,17 @@ _HEADS = {
 }
 
 
-def task_table(state: State, tasks: Sequence[Task], now: datetime) -> str:
+def task_table(state: State, tasks: Sequence[Task], now: datetime, mask: Redactor | None = None) -> str:
     """One page of a state, a task a line."""
-    return table(("ID", "TAG", *_HEADS[state]), [[task.id, tag_text(task.tag), *_cells(task, now)] for task in tasks])
+    mask = masking(mask)
+    rows = [[task.id, tag_text(task.tag), *_cells(task, now, mask)] for task in tasks]
+    return table(("ID", "TAG", *_HEADS[state]), rows)
 
 
-def _cells(task: Task, now: datetime) -> list[str]:
+def _cells(task: Task, now: datetime, mask: Redactor) -> list[str]:
     attempts = f"{task.attempts}/{task.max_attempts}"
-    payload = payload_text(task, width=60)
-    error = safe(last_line(task.error), 60)
+    payload = payload_text(task, mask, width=60)
+    error = safe(last_line(task.error and mask.text(task.error)), 60)
     match task.state:
         case State.PENDING:
             return [since(task.pending_since, now), attempts, payload]
@@ -238,13 +244,16 @@ def _cells(task: Task, now: datetime) -> list[str]:
             times = [since(task.leased_at, now), since(task.beat_at, now), until(task.expires_at, now)]
             return [*times, attempts, safe(task.owner or "", 40), payload]
         case State.DEAD:
-            return [since(task.entered_at, now), attempts, safe(task.reason or UNKNOWN, 40), error, payload]
+            reason = safe(mask.text(task.reason or UNKNOWN), 40)
+            return [since(task.entered_at, now), attempts, reason, error, payload]
         case State.TRASH:
             return [since(task.entered_at, now), str(task.record.origin or UNKNOWN), payload]
 
 
-def task_story(task: Task, now: datetime) -> str:
-    """One task in full: its state, every attempt that is kept, its payload."""
+def task_story(task: Task, now: datetime, mask: Redactor | None = None) -> str:
+    """One task in full: its state, every attempt that is kept, its payload, and what is masked."""
+    mask = masking(mask)
+    task, masked = mask.seen(task)
     facts = [("id", task.id), ("tag", tag_text(task.tag, 200)), ("state", str(task.state))]
     attempts = f"{task.attempts} of {task.max_attempts}, cycle {task.cycle}, {task.leases:,} leases in all"
     facts += [
@@ -267,7 +276,9 @@ def task_story(task: Task, now: datetime) -> str:
         parts.append("last error\n" + _indent(lines(task.error)))
     if task.history:
         parts.append("ended attempts\n" + _indent(_attempts(task.history)))
-    parts.append("payload\n" + _indent(payload_text(task)))
+    parts.append("payload\n" + _indent(payload_text(task, mask)))
+    if masked:
+        parts.append(f"masked: {safe(', '.join(masked), CUT)}")
     return "\n\n".join(parts)
 
 

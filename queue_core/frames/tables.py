@@ -2,7 +2,8 @@
 
 Times are aware (``datetime64[us, UTC]``), spans are seconds and never negative where they are ages, whole numbers
 with gaps are ``Int64``. ``tag`` is the exact name; ``label`` is what to show: short, safe, and different for
-different tags.
+different tags. Secrets in payloads, errors, reasons and dedupe keys are masked by ``mask``, or by the redactor that is
+configured when that is None.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +17,9 @@ except ModuleNotFoundError as error:
 
     raise MissingDriver("frames need pandas: pip install 'queue_core[dashboard]' or 'queue_core[notebook]'") from error
 
-from queue_core.frames.text import error_preview, one_line, payload_preview, tag_label
+from queue_core.frames.text import one_line, said, tag_label
 from queue_core.history import Event, Kind
+from queue_core.redact import Redactor, masking
 from queue_core.snapshot import Snapshot
 from queue_core.task import SECOND, Task
 
@@ -93,27 +95,28 @@ def tags_frame(snapshot: Snapshot) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def tasks_frame(tasks: Iterable[Task], at: datetime) -> pd.DataFrame:
+def tasks_frame(tasks: Iterable[Task], at: datetime, mask: Redactor | None = None) -> pd.DataFrame:
     """One row per task of any state; ``age`` is seconds since the push, as of ``at``."""
+    mask = masking(mask)
     return rows(
         TASKS,
         (
             (
                 task.id, task.version, task.tag, tag_label(task.tag), task.state, task.place, task.attempts,
-                task.max_attempts, task.cycle, task.leases, task.defers,
-                None if task.dedupe_key is None else one_line(task.dedupe_key), one_line(task.owner),
+                task.max_attempts, task.cycle, task.leases, task.defers, words.dedupe_key, one_line(task.owner),
                 task.created_at, span(at, task.created_at), task.pending_since, task.due_at, task.leased_at,
-                task.beat_at, task.expires_at, task.entered_at, one_line(task.reason), error_preview(task.error),
-                payload_preview(task),
+                task.beat_at, task.expires_at, task.entered_at, words.reason, words.error, words.payload,
             )
             for task in tasks
+            for words in (said(task, mask),)
         ),
     )  # fmt: skip
 
 
-def leases_frame(tasks: Iterable[Task], at: datetime) -> pd.DataFrame:
+def leases_frame(tasks: Iterable[Task], at: datetime, mask: Redactor | None = None) -> pd.DataFrame:
     """One row per lease of in-flight tasks, as of ``at``, in seconds: ``age`` since the lease, ``silence`` since the
     last heartbeat, ``expires_in`` until it may be reclaimed, negative for the time it has been over."""
+    mask = masking(mask)
     found = []
     for task in tasks:
         hold = task.record.hold
@@ -123,22 +126,24 @@ def leases_frame(tasks: Iterable[Task], at: datetime) -> pd.DataFrame:
         found.append((
             task.id, task.version, task.tag, tag_label(task.tag), one_line(hold.owner), span(at, task.leased_at),
             span(at, task.beat_at), left, left <= 0, task.attempts, task.max_attempts, task.cycle, hold.fence,
-            task.leased_at, task.beat_at, task.expires_at, payload_preview(task),
+            task.leased_at, task.beat_at, task.expires_at, said(task, mask).payload,
         ))  # fmt: skip
     return rows(LEASES, found)
 
 
-def dead_frame(tasks: Iterable[Task], at: datetime) -> pd.DataFrame:
+def dead_frame(tasks: Iterable[Task], at: datetime, mask: Redactor | None = None) -> pd.DataFrame:
     """One row per dead letter; ``age`` is seconds since it died, as of ``at``; reason and error are previews."""
+    mask = masking(mask)
     return rows(
         DEAD,
         (
             (
-                task.id, task.version, task.tag, tag_label(task.tag), span(at, task.entered_at),
-                one_line(task.reason), error_preview(task.error), task.attempts, task.max_attempts, task.leases,
-                task.cycle, one_line(task.owner), task.entered_at, task.created_at, payload_preview(task),
+                task.id, task.version, task.tag, tag_label(task.tag), span(at, task.entered_at), words.reason,
+                words.error, task.attempts, task.max_attempts, task.leases, task.cycle, one_line(task.owner),
+                task.entered_at, task.created_at, words.payload,
             )
             for task in tasks
+            for words in (said(task, mask),)
         ),
     )  # fmt: skip
 

@@ -1,12 +1,15 @@
 """Text for people: names, payloads and errors made safe for tables and charts; spans and counts in words. Pure.
 
-What comes from tasks may hold anything: control characters, lone surrogates, a megabyte. Nothing here raises.
+What comes from tasks may hold anything: control characters, lone surrogates, a megabyte. Nothing here raises, but for
+redaction rules that cannot be read: ``mask`` is by default the redactor that is configured.
 """
 
 import math
 import re
 from hashlib import blake2b
+from typing import NamedTuple
 
+from queue_core.redact import Redactor, masking
 from queue_core.task import Task
 
 LABEL = 40  # characters of a tag's label
@@ -34,10 +37,13 @@ def one_line(text: str | None, limit: int = PREVIEW) -> str:
     return f"{shown}… ({len(text):,} characters)" if len(text) > limit else shown
 
 
-def error_preview(text: str | None) -> str:
-    """An error on one line: of a traceback its last line, which names the exception."""
-    if text is not None and text.lstrip().startswith("Traceback ("):
-        return one_line(text.rstrip()[-10 * PREVIEW :].splitlines()[-1].strip())
+def error_preview(text: str | None, mask: Redactor | None = None) -> str:
+    """An error on one line, its secrets masked: of a traceback its last line, which names the exception."""
+    if text is None:
+        return ""
+    text = masking(mask).text(text)
+    if text.lstrip().startswith("Traceback ("):
+        text = text.rstrip()[-10 * PREVIEW :].splitlines()[-1].strip()
     return one_line(text)
 
 
@@ -53,13 +59,33 @@ def tag_label(name: str) -> str:
     return f"{plain[: LABEL - 9]}… #{digest}"
 
 
-def payload_preview(task: Task, limit: int = PREVIEW) -> str:
-    """The beginning of the stored JSON text, its digits as they are."""
+def payload_preview(task: Task, limit: int = PREVIEW, mask: Redactor | None = None) -> str:
+    """The beginning of the stored JSON text, its secrets masked, its digits as they are."""
     data = task.record.payload
-    head = data[: 4 * limit].decode("utf-8", "replace")
-    if len(data) <= 4 * limit and len(head) <= limit:
-        return one_line(head)
-    return f"{_UNSAFE.sub('�', _SPACE.sub(' ', head[:limit]))}… ({len(data):,} bytes)"
+    text, whole = masking(mask).head(data, limit + 1)
+    if whole and len(text) <= limit:
+        return one_line(text, limit)
+    return f"{_UNSAFE.sub('�', _SPACE.sub(' ', text[:limit]))}… ({len(data):,} bytes)"
+
+
+class Said(NamedTuple):
+    """What a task says, made safe for a table: secrets masked, one line each; empty when there is nothing."""
+
+    payload: str
+    error: str
+    reason: str
+    dedupe_key: str | None
+
+
+def said(task: Task, mask: Redactor) -> Said:
+    """The only way in which frames get at the words of a task."""
+    key = task.dedupe_key
+    return Said(
+        payload_preview(task, mask=mask),
+        error_preview(task.error, mask),
+        one_line(task.reason and mask.text(task.reason)),
+        None if key is None else one_line(mask.text(key)),
+    )
 
 
 def duration(seconds: float | None) -> str:

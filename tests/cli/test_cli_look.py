@@ -2,7 +2,7 @@
 
 import json
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from terminal import ESCAPED, NASTY, NOBODY, run
 
 from queue_core import Finding, Queue, View, errors
 from queue_core.cli import base, show
+from queue_core.redact import UNMASKED
 
 
 @pytest.fixture
@@ -180,3 +181,69 @@ def test_the_commands_work_on_a_store_without_journal_and_say_what_it_does_not_k
     assert "keeps no journal" in run("fairness", "--url", url, code=4).stderr
     assert "keeps no history" in run("series", "--url", url, code=4).stderr
     assert "Sound" in run("check", "--url", url).stderr
+
+
+SECRET = "Zq9_hunter2"
+
+
+@pytest.fixture
+def secretive(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> Queue:
+    """Tasks in every state with a secret in payload, error, reason, attempts and dedupe key."""
+    monkeypatch.delenv("QUEUE_REDACT", raising=False)
+    said = f"Traceback\n  login(password='{SECRET}')\nError: https://bob:{SECRET}@host said {{'token': '{SECRET}'}}"
+    payload = {"token": SECRET, "url": f"https://bob:{SECRET}@host", "n": 1}
+    tasks = [queue.push(payload, tag="acme", dedupe_key=f"token={SECRET}:{n}") for n in range(5)]
+    queue.dead_letter(tasks[3].id, said)
+    queue.cancel(tasks[4].id)
+    queue.nack(queue.lease(owner="w1"), said, retry_in=60)
+    queue.dead_letter(queue.lease(owner="w1"), f"Authorization: Basic {SECRET}")
+    assert queue.lease(owner="w1", ttl=600) is not None
+    queue.push({"pad": "x" * 50_000, "token": SECRET}, tag="acme")
+    queue.push({"token": SECRET, "pad": "x" * 50_000}, tag="acme")
+    assert all(vars_of(queue.counts()).values())
+    return queue
+
+
+def test_no_command_that_looks_shows_a_secret(secretive: Queue) -> None:
+    for state in ("pending", "scheduled", "inflight", "dead", "trash"):
+        listed = json.loads(run("tasks", "--state", state, "--json").stdout)["tasks"]
+        texts = [run("tasks", "--state", state).stdout, json.dumps(listed)]
+        for task in listed:
+            stored = secretive.get(task["id"])
+            assert SECRET in repr(stored.payload)
+            assert task["payload"]["token"] == "•••• (8–15 characters)"
+            assert "payload.token" in task["masked"]
+            texts += [
+                run(command, task["id"], *more).stdout for command in ("get", "explain") for more in ([], ["--json"])
+            ]
+        assert "•••• (8–15 characters)" in texts[0]
+        assert all(text and SECRET not in text for text in texts)
+    told = run("get", secretive.tasks("scheduled").items[0].id).stdout
+    assert told.rstrip().endswith("masked: payload.token, payload.url, error, dedupe_key, history")
+    for more in ([], ["--json"]):
+        journal = run("journal", *more).stdout
+        assert "dead_letter" in journal
+        assert SECRET not in journal
+
+
+def test_rules_of_ones_own_hold_and_a_mistake_in_them_shows_nothing(
+    secretive: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = tmp_path / "redact.toml"
+    monkeypatch.setenv("QUEUE_REDACT", str(rules))
+    id = secretive.tasks("scheduled").items[0].id
+    rules.write_text("mask = false\n")
+    shown = json.loads(run("get", id, "--json").stdout)
+    assert (shown["payload"], shown["masked"]) == (secretive.get(id).payload, [])
+    rules.write_text("maks = false\n")
+    for command in (["get", id], ["tasks", "--state", "dead"], ["explain", id], ["journal"]):
+        result = run(*command, code=2)
+        assert result.stdout == ""
+        assert "redact.toml: unknown key 'maks': allowed are mask" in result.stderr
+    assert "pending" in run("stats").stdout
+
+
+def test_a_task_can_be_shown_unmasked_by_whoever_may(secretive: Queue) -> None:
+    task = secretive.tasks("scheduled").items[0]
+    assert SECRET in show.task_story(task, datetime.now(UTC), UNMASKED)
+    assert json.loads(show.dumps(task, UNMASKED))["payload"] == task.payload
