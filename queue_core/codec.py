@@ -14,7 +14,7 @@ from queue_core.errors import InvalidPayload, StoreCorrupt, StoreVersion
 from queue_core.groups import Group
 from queue_core.history import Entry
 from queue_core.ledger import Meta, Past, Tag, Totals, WorkerRecord
-from queue_core.plans import AuditEntry, Plan, Result
+from queue_core.plans import AuditEntry, Plan, Progress, Result, come_to, progress
 from queue_core.series import Bucket
 from queue_core.task import Record
 
@@ -27,20 +27,10 @@ _encode = msgspec.msgpack.Encoder().encode
 _decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {
     kind: msgspec.msgpack.Decoder(kind)
     for kind in (
-        Record,
-        Tag,
-        Meta,
-        Past,
-        Totals,
-        Bucket,
-        WorkerRecord,
-        Group,
-        Plan,
-        AuditEntry,
-        list[Entry],
+        Record, Tag, Meta, Past, Totals, Bucket, WorkerRecord, Group, Plan, Progress, AuditEntry, list[Entry],
         list[Result],
     )
-}
+}  # fmt: skip
 
 
 Stored = Record | Tag | Meta | Past | Totals | Bucket | WorkerRecord | Group | Plan | AuditEntry
@@ -109,6 +99,14 @@ def decode_group(data: bytes) -> Group:
 def decode_plan(data: bytes) -> Plan:
     plan: Plan = _decode(data, Plan)
     return plan
+
+
+def encode_progress(plan: Plan) -> bytes:
+    return VERSION + _encode(progress(plan))
+
+
+def with_progress(plan: Plan, data: bytes) -> Plan:
+    return come_to(plan, _decode(data, Progress))
 
 
 def decode_audit(data: bytes) -> AuditEntry:

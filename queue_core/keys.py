@@ -27,6 +27,7 @@ written in one page.
 | grouped   | ``0x69`` fingerprint 8, entry u64              | tag u32: dead letters of an error group     |
 | group tag | ``0x6A`` fingerprint 8, tag u32                | how many of them the tag has, u64           |
 | plan      | ``0x70`` plan u64                              | plan record                                 |
+| progress  | ``0x73`` plan u64                              | what of a plan a run changes                |
 | selection | ``0x71`` plan u64, part u32                    | (id 16, version u64) of 64 tasks            |
 | results   | ``0x72`` plan u64, index of the first u32      | what came of some tasks of the selection    |
 | audit     | ``0x78`` entry u64                             | audit entry                                 |
@@ -47,7 +48,7 @@ ELIGIBLE, TIMER, EXPIRY, DUE, DEAD, TRASH = b"\x42", b"\x43", b"\x44", b"\x45", 
 PAST, TOUCHED = b"\x48", b"\x49"
 TAG, NAME, BUCKET = b"\x50", b"\x58", b"\x60"
 GROUP, GROUPED, GROUP_TAG = b"\x68", b"\x69", b"\x6a"
-PLAN, SELECTION, RESULTS, AUDIT = b"\x70", b"\x71", b"\x72", b"\x78"
+PLAN, SELECTION, RESULTS, PROGRESS, AUDIT = b"\x70", b"\x71", b"\x72", b"\x73", b"\x78"
 
 STATE_BYTE = {State.DEAD: 0, State.TRASH: 1, State.SCHEDULED: 2, State.INFLIGHT: 3, State.PENDING: 4}
 STATE_OF = {number: state for state, number in STATE_BYTE.items()}
@@ -291,6 +292,10 @@ def unpack_count(data: bytes) -> int:
 
 def plan(number: int) -> bytes:
     return _single.pack(PLAN, number)
+
+
+def progress(plan: int) -> bytes:
+    return _single.pack(PROGRESS, plan)
 
 
 def selection(plan: int, part: int) -> bytes:

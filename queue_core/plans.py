@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 from struct import Struct
+from typing import Any
 
 import msgspec
 
@@ -9,6 +10,7 @@ from queue_core.errors import Conflict
 from queue_core.task import SECOND, State
 
 PLAN_RETENTION = 7 * 24 * 3600 * SECOND  # on the retention clock: what an undo needs is kept so long after the end
+UNUSED_RETENTION = 30 * 24 * 3600 * SECOND  # the selection of a plan that was not run, or not to its end
 DRAFT_RETENTION = 3600 * SECOND  # a plan that was never frozen to its end is forgotten
 SILENCE = 15 * SECOND  # a runner that has not been heard of for so long may be replaced
 PART = 64  # tasks in one part of a frozen selection
@@ -115,7 +117,7 @@ class Plan(msgspec.Struct, array_like=True):
     beat: int = 0  # when the runner was heard of last
     started: int = 0
     ended: int = 0
-    aged: int = 0  # the retention clock at the end
+    aged: int = 0  # the retention clock when it was frozen, stopped or finished last
     note: str = ""  # why it was stopped
     undo_of: int = 0
     undone_by: int = 0
@@ -141,6 +143,11 @@ class Plan(msgspec.Struct, array_like=True):
     def over(self) -> bool:
         return self.state is PlanState.FINISHED
 
+    @property
+    def kept_until(self) -> int:
+        """On the retention clock: when its selection goes."""
+        return self.aged + (PLAN_RETENTION if self.over else UNUSED_RETENTION) + 1
+
     def alone(self, now: int) -> bool:
         """Whether nobody runs it: its runner has ended, or fallen silent. A clock set back does not end a run."""
         return self.state is not PlanState.RUNNING or now - self.beat > SILENCE
@@ -150,6 +157,27 @@ class Plan(msgspec.Struct, array_like=True):
         if self.state is not PlanState.RUNNING or self.run != run:
             who = f": {self.runner} runs it now" if self.state is PlanState.RUNNING else ""
             raise Conflict(f"plan {self.number} is {self.state}{who}; this run of it ends here", state=self.state)
+
+
+# What a run changes is stored by itself: a plan may hold a payload of a megabyte, and its pieces are many.
+_CHANGES = (
+    "state", "rate", "canary_passed", "next", "moved", "skipped", "failed", "why", "run", "runner", "beat", "started",
+    "ended", "aged", "note", "undone_by", "kept",
+)  # fmt: skip
+_types = {field.name: field.type for field in msgspec.structs.fields(Plan)}
+Progress: Any = msgspec.defstruct("Progress", [(name, _types[name]) for name in _CHANGES], array_like=True)
+
+
+def progress(plan: Plan) -> Any:
+    """What of a plan a run changes."""
+    return Progress(*(getattr(plan, name) for name in _CHANGES))
+
+
+def come_to(plan: Plan, progress: Any) -> Plan:
+    """The plan as far as it has come."""
+    for name in _CHANGES:
+        setattr(plan, name, getattr(progress, name))
+    return plan
 
 
 class AuditEntry(msgspec.Struct, frozen=True, array_like=True):

@@ -15,6 +15,8 @@ import pytest
 
 import queue_core
 from queue_core import codec, errors, keys, open_queue
+from queue_core.control import Operator
+from queue_core.query import parse
 from queue_core.stores.lmdb.environment import Environment
 from queue_core.task import State
 
@@ -48,6 +50,15 @@ def invalid_payload(path: Path) -> None:
 def invalid_tag(path: Path) -> None:
     with open_queue("memory://") as queue:
         queue.push("x", tag="é" * 40_000)
+
+
+def invalid_filter(path: Path) -> None:
+    parse("tga:x")
+
+
+def not_permitted(path: Path) -> None:
+    with open_queue("memory://") as queue:
+        Operator(queue, "eve", "viewer").pause()
 
 
 def queue_full(path: Path) -> None:
@@ -141,12 +152,14 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "InvalidPayload": (invalid_payload, r"payload\['when'\]\[1\] is \{2, 3\} of type set: .* convert it first"),
     "InvalidTag": (invalid_tag, r"tag 'é{60}'… is 80,000 bytes as UTF-8; the limit is 65,535"),
+    "InvalidFilter": (invalid_filter, r"there is no field 'tga': did you mean tag"),
+    "NotPermitted": (not_permitted, r"eve has the role viewer, and pause needs the role operator: nothing was changed"),
     "QueueFull": (queue_full, r"holds 0 waiting tasks and max_pending is 0: push again when workers have caught up"),
     "StoreFull": (store_full, r"uses [\d,]+ of 1,048,576 bytes and keeps the rest for draining it: work off tasks"),
     "StoreBusy": (store_busy, r"another process has held the write lock of .* for 0.1 s: the operation was withdrawn"),
     "StoreGone": (store_gone, r"lmdb://.* was closed: open the queue again"),
-    "StoreCorrupt": (store_corrupt, r"is not a readable LMDB file .*: restore it from a backup"),
-    "StoreVersion": (store_version, r"has format 99; this queue_core knows 2: upgrade queue_core"),
+    "StoreCorrupt": (store_corrupt, r"is not a readable LMDB file .*: .*queue-core restore BACKUP"),
+    "StoreVersion": (store_version, r"has format 99; this queue_core knows 3: upgrade queue_core"),
     "OutcomeUnknown": (
         outcome_unknown,
         r"answer was lost \(the line went dead\): look the task up before trying",

@@ -85,5 +85,5 @@ def test_numbers_are_read_back() -> None:
 
 def test_no_space_is_the_beginning_of_another() -> None:
     spaces = [value for name, value in vars(keys).items() if name.isupper() and isinstance(value, bytes)]
-    assert len(spaces) == len(set(spaces)) == 24
+    assert len(spaces) == len(set(spaces)) == 25
     assert {len(space) for space in spaces} == {1}

@@ -18,6 +18,7 @@ from queue_core import codec
 from queue_core.errors import InvalidArgument, LeaseLost, StoreError
 from queue_core.history import Event
 from queue_core.ledger import WorkerRecord
+from queue_core.plans import AuditEntry
 from queue_core.queue.arguments import (
     BATCH_LIMIT,
     SETTINGS,
@@ -305,7 +306,7 @@ class Queue(Reading):
         self, tag: str | None = None, *, weight: int = _UNSET, paused: bool = _UNSET,
         max_inflight: int | None = _UNSET, min_interval: float = _UNSET, max_pending: int | None = _UNSET,
         dead_retention: float | None = _UNSET, max_payload: int = _UNSET, tag_retention: float = _UNSET,
-        history: bool = _UNSET,
+        history: bool = _UNSET, entry: AuditEntry | None = None,
     ) -> Settings:  # fmt: skip
         """Change settings of one tag, or of the whole queue; what is not given stays. Returns them all.
 
@@ -313,7 +314,8 @@ class Queue(Reading):
         two serves. ``max_pending``: waiting tasks (pending and scheduled) above which push is QueueFull. The queue's
         hold beside those of each tag. The queue's only: ``dead_retention`` (seconds, None for ever), ``max_payload``
         (bytes), ``tag_retention`` (seconds after which a tag with no task and no setting is forgotten, once the journal
-        no longer names it), ``history`` (whether series and journal are written).
+        no longer names it), ``history`` (whether series and journal are written). ``entry`` is for ``control``: it goes
+        to the audit.
         """
         given: dict[str, Any] = {
             "weight": weight, "paused": paused, "max_inflight": max_inflight, "min_interval": min_interval,
@@ -326,7 +328,7 @@ class Queue(Reading):
             raise InvalidArgument(f"{name} is a setting of {'the whole queue' if tag is not None else 'one tag'}")
         changes = {name: SETTINGS[name](value, name) for name, value in given.items()}
         which = None if tag is None else check_tag(tag)
-        return self._do(lambda: self._store.configure(which, changes))
+        return self._do(lambda: self._store.configure(which, changes, entry))
 
     def report(self, worker: WorkerRecord) -> None:
         """Write a worker's record."""

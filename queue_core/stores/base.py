@@ -197,8 +197,9 @@ class Control(Protocol):
     def undo(self, plan: Plan, entry: AuditEntry) -> Done[Plan]:
         """A plan, frozen, that gives back what ``plan.undo_of`` has moved, which ends. Conflict."""
 
-    def claim(self, number: int, runner: str) -> Done[Plan]:
-        """Begin a run. Conflict while another runs it, and when it is over or void."""
+    def claim(self, number: int, runner: str, rate: float | None = None) -> Done[Plan]:
+        """Begin a run, from now on at a rate, if one is given. Conflict while another goes on, and when the plan is
+        over or void."""
 
     def advance(self, number: int, run: int, limit: int, entry: AuditEntry) -> Done[Plan]:
         """Each of the next tasks is moved if it is as it was frozen, and what came of it is noted. Conflict for any

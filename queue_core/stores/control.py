@@ -47,8 +47,8 @@ class EmbeddedControl:
     def undo(self, plan: Plan, entry: AuditEntry) -> Done[Plan]:
         return self._do(lambda tx, book: plans.undo(tx, book, plan, entry))
 
-    def claim(self, number: int, runner: str) -> Done[Plan]:
-        return self._do(lambda tx, book: plans.claim(tx, book, number, runner))
+    def claim(self, number: int, runner: str, rate: float | None = None) -> Done[Plan]:
+        return self._do(lambda tx, book: plans.claim(tx, book, number, runner, rate))
 
     def advance(self, number: int, run: int, limit: int, entry: AuditEntry) -> Done[Plan]:
         return self._do(lambda tx, book: plans.advance(tx, book, number, run, limit, entry))

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from queue_core import task as tasks
 from queue_core.errors import Conflict
+from queue_core.groups import mark_of
 from queue_core.history import Kind
 from queue_core.ledger import TRASH_RETENTION, Tag
 from queue_core.stores.base import Adopted
@@ -53,8 +54,10 @@ def _fitted(tx: Records, tag: Tag, record: Record) -> Record:
     if new.state in LIVE:
         return new
     new = replace(new, entry=version, aged=meta.aged)
-    if new.state is State.DEAD or new.origin is State.DEAD:
+    if new.state is State.DEAD:
         new = replace(new, group=moves.group_of(tx, new))
+    elif new.origin is State.DEAD:
+        new = replace(new, group=mark_of(new))
     if new.state is State.TRASH:
         meta.trash_check = meta.trash_check or meta.aged + TRASH_RETENTION + 1
     elif meta.dead_retention is not None:

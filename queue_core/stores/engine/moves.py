@@ -5,7 +5,17 @@ from msgspec.structs import replace
 from queue_core import codec
 from queue_core import task as tasks
 from queue_core.errors import InvalidPayload, StoreCorrupt, StoreFull
-from queue_core.groups import GROUP_LIMIT, OTHERS, OTHERS_TEXT, TEXT_KEPT, Group, cause, fingerprint, normalised
+from queue_core.groups import (
+    GROUP_LIMIT,
+    LOOK_AGAIN,
+    OTHERS,
+    OTHERS_TEXT,
+    TEXT_KEPT,
+    Group,
+    cause,
+    fingerprint,
+    normalised,
+)
 from queue_core.histogram import bucket_of
 from queue_core.history import TEXT_LIMIT, Entry, Kind
 from queue_core.ledger import TRASH_RETENTION, Tag, samples
@@ -90,23 +100,34 @@ def group_of(tx: Records, record: Record) -> bytes:
     mark, book = fingerprint(text), tx.book
     if book is None or book.group(mark) is not None:
         return mark
-    if tx.meta.groups >= GROUP_LIMIT:
-        _make_room(tx, book)
-    if tx.meta.groups >= GROUP_LIMIT:
-        mark, text = OTHERS, OTHERS_TEXT
-        if book.group(mark) is not None:
-            return mark
+    if tx.meta.groups >= GROUP_LIMIT and not _make_room(tx, book):
+        return OTHERS
     book.put_group(Group(mark, text[:TEXT_KEPT]))
     tx.meta.groups += 1
     return mark
 
 
-def _make_room(tx: Records, book: Book) -> None:
-    """Forget those of the groups without dead letters that were seen longest ago, half of them."""
+def _make_room(tx: Records, book: Book) -> bool:
+    """Forget those of the groups without dead letters that were seen longest ago, half of them; whether any was.
+
+    When there was none of late, it is not looked for again: in a storm of new errors each death would read all groups.
+    """
+    others = book.group(OTHERS)
+    if others is not None and tx.meta.aged - others.looked < LOOK_AGAIN:
+        return False
     empty = sorted((group.last, group.fingerprint) for group in book.groups() if not group.count)
     for _, mark in empty[: -(-len(empty) // 2)]:
         book.remove_group(mark)
         tx.meta.groups -= 1
+    if tx.meta.groups < GROUP_LIMIT:
+        return True
+    others = book.group(OTHERS)
+    if others is None:
+        others = Group(OTHERS, OTHERS_TEXT)
+        tx.meta.groups += 1
+    others.looked = tx.meta.aged
+    book.put_group(others)
+    return False
 
 
 def regroup(tx: Records, book: Book, record: Record, *, death: bool) -> None:
@@ -120,6 +141,8 @@ def regroup(tx: Records, book: Book, record: Record, *, death: bool) -> None:
     group.tags += not held
     if death:
         group.died(record)
+    else:
+        group.came(record)
     book.put_group(group)
 
 

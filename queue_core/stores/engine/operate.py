@@ -31,7 +31,8 @@ def change(tx: Records, id: bytes, asked: Change) -> Found:
         raise _conflict(old, tag, f"{asked.action.replace('_', '-')} needs it {wanted}")
     if asked.version is not None and asked.version != old.version:
         raise _conflict(old, tag, f"you saw version {asked.version}, it has changed since: look again")
-    return Found(act(tx, tag, old, asked), tag.name)
+    new = act(tx, tag, old, asked)
+    return Found(new, tx.tag(new.tag).name)
 
 
 def _conflict(old: Record, tag: Tag, why: str) -> Conflict:
@@ -136,14 +137,14 @@ def _move_tag(tx: Records, tag: Tag, old: Record, asked: Change) -> Record:
     assert asked.tag is not None
     if asked.tag == tag.name:
         raise _conflict(old, tag, "it is in that tag already")
-    return move_to(tx, tag, tx.find_tag(asked.tag) or moves.new_tag(tx, asked.tag), old, tx.meta.place())
+    return move_to(tx, tag, tx.find_tag(asked.tag) or moves.new_tag(tx, asked.tag), old)
 
 
-def move_to(tx: Records, tag: Tag, other: Tag, old: Record, place: int) -> Record:
-    """Into another tag at a place that no task has. A dead letter stays dead, with its entry."""
+def move_to(tx: Records, tag: Tag, other: Tag, old: Record, place: int = 0) -> Record:
+    """Into another tag at a place that no task has; 0: at its tail. A dead letter stays dead, with its entry."""
     if old.state is not State.DEAD:
         key_is_free(tx, other, old, old.dedupe_key)
-    new = replace(old, tag=other.number, place=place, version=tx.meta.version())
+    new = replace(old, tag=other.number, place=place or tx.meta.place(), version=tx.meta.version())
     moves.shift(tx, tag, old, None)
     moves.count(tx, tag, moved_out=1)
     moves.log(tx, Kind.MOVE, tag, old, detail=f"to {other.name}")

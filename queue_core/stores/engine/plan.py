@@ -13,7 +13,6 @@ from queue_core.errors import Conflict, InvalidArgument, InvalidPayload
 from queue_core.plans import (
     DRAFT_RETENTION,
     PART,
-    PLAN_RETENTION,
     AuditEntry,
     Before,
     Plan,
@@ -29,6 +28,7 @@ from queue_core.stores.engine.records import Book, Records
 from queue_core.stores.engine.undo import UNDO
 from queue_core.task import Record
 
+LATEST = 100  # plans among which drafts that were left behind are looked for
 REASONS = 50  # different reasons that are counted one by one
 RESULTS = 20  # in one value
 OTHER_REASONS = "other reasons"
@@ -62,7 +62,7 @@ def note(tx: Records, book: Book, entry: AuditEntry) -> AuditEntry:
 
 def draft(tx: Records, book: Book, plan: Plan) -> Plan:
     """A new plan, still empty. Drafts that were left behind are forgotten."""
-    for old in [old for old in book.plans() if old.state is PlanState.DRAFT]:
+    for old in [old for old in islice(book.plans(), LATEST) if old.state is PlanState.DRAFT]:
         left = old.epoch != tx.meta.epoch or tx.now - old.created > DRAFT_RETENTION
         if left and not book.drop_parts(old.number, PIECE):
             book.remove_plan(old.number)
@@ -76,7 +76,8 @@ def freeze(tx: Records, book: Book, plan: Plan, entry: AuditEntry) -> Plan:
     """The draft is whole, as given: from now on it can be run."""
     if known(book, plan.number).state is not PlanState.DRAFT:
         raise Conflict(f"plan {plan.number} is frozen already: it cannot be frozen again")
-    plan = replace(plan, state=PlanState.READY)
+    plan = replace(plan, state=PlanState.READY, aged=tx.meta.aged)
+    _keep(tx, plan)
     note(tx, book, replace(entry, plan=plan.number))
     book.put_plan(plan)
     return plan
@@ -85,7 +86,7 @@ def freeze(tx: Records, book: Book, plan: Plan, entry: AuditEntry) -> Plan:
 # --- running ----------------------------------------------------------------------------------------
 
 
-def claim(tx: Records, book: Book, number: int, runner: str) -> Plan:
+def claim(tx: Records, book: Book, number: int, runner: str, rate: float | None) -> Plan:
     """Begin a run of it, if nobody else runs it. Raises Conflict."""
     plan = known(book, number)
     if void(tx, plan):
@@ -94,14 +95,23 @@ def claim(tx: Records, book: Book, number: int, runner: str) -> Plan:
         raise Conflict(f"plan {number} is {plan.state}: {plan.outcome}; make a new plan", state=plan.state)
     if not plan.alone(tx.now):
         raise Conflict(f"plan {number} is being run by {plan.runner}: stop it first", state=plan.state)
+    if not plan.kept:
+        raise Conflict(f"plan {number} was left for so long that its selection is no longer kept: make a new plan")
     if plan.undo_of and not known(book, plan.undo_of).kept:
         raise Conflict(f"what plan {plan.undo_of} has changed is no longer known: plan {number} cannot be run")
     if plan.state is PlanState.RUNNING:
         note(tx, book, entry_of(plan, "run", intent=f"by {plan.runner}", outcome=f"fell silent: {plan.outcome}"))
     plan.state, plan.runner, plan.run, plan.note = PlanState.RUNNING, runner, plan.run + 1, ""
+    plan.rate = rate if rate is not None else plan.rate
     plan.beat, plan.started = tx.now, plan.started or tx.now
-    book.put_plan(plan)
+    book.put_progress(plan)
     return plan
+
+
+def _keep(tx: Records, plan: Plan) -> None:
+    """Look in time whether its selection has to go."""
+    check = tx.meta.plan_check
+    tx.meta.plan_check = min(check, plan.kept_until) if check else plan.kept_until
 
 
 def void(tx: Records, plan: Plan) -> bool:
@@ -116,9 +126,10 @@ def stop(tx: Records, book: Book, number: int, run: int | None, why: str, entry:
         plan.check_run(run)
     if plan.state not in (PlanState.READY, PlanState.RUNNING):
         raise Conflict(f"plan {number} is {plan.state}: there is nothing to stop", state=plan.state)
-    plan.state, plan.note, plan.beat = PlanState.STOPPED, why, tx.now
+    plan.state, plan.note, plan.beat, plan.aged = PlanState.STOPPED, why, tx.now, tx.meta.aged
+    _keep(tx, plan)
     note(tx, book, replace(entry, plan=number, count=plan.moved, outcome=f"stopped: {plan.outcome}"))
-    book.put_plan(plan)
+    book.put_progress(plan)
     return plan
 
 
@@ -127,16 +138,22 @@ def passed(book: Book, number: int, run: int) -> Plan:
     plan = known(book, number)
     plan.check_run(run)
     plan.canary_passed = True
-    book.put_plan(plan)
+    book.put_progress(plan)
     return plan
 
 
 def advance(tx: Records, book: Book, number: int, run: int, limit: int, entry: AuditEntry) -> Plan:
-    """Deal with the next tasks of the selection, at most ``limit``; with the last one the plan is finished."""
+    """Deal with the next tasks of the selection, at most ``limit``; with the last one the plan is finished.
+
+    It is stopped when the selection ends before, as that of a plan does whose undo came too late.
+    """
     plan = known(book, number)
     plan.check_run(run)
     plan.beat = max(plan.beat, tx.now)
     piece = list(islice(walk(book, plan, plan.next), min(limit, plan.left)))
+    if limit and plan.left and not piece:
+        why = f"what plan {plan.undo_of} has changed is no longer known" if plan.undo_of else "it has no more tasks"
+        return stop(tx, book, number, run, why, replace(entry, intent=why))
     records = tx.find_many([one.id for one in piece])
     results = [_deal(tx, plan, one, record) for one, record in zip(piece, records, strict=True)]
     for at in range(0, len(results), RESULTS):
@@ -147,9 +164,9 @@ def advance(tx: Records, book: Book, number: int, run: int, limit: int, entry: A
         plan.next = piece[-1].next
     if not plan.left:
         plan.state, plan.ended, plan.aged = PlanState.FINISHED, tx.now, tx.meta.aged
-        tx.meta.plan_check = tx.meta.plan_check or tx.meta.aged + PLAN_RETENTION + 1
+        _keep(tx, plan)
         note(tx, book, replace(entry, plan=number, count=plan.moved, outcome=f"finished: {plan.outcome}"))
-    book.put_plan(plan)
+    book.put_progress(plan)
     return plan
 
 
@@ -174,6 +191,8 @@ def _moved(book: Book, number: int, at: int) -> Iterator[Selected]:
                 continue
             if place // PART not in entries:
                 entries = {place // PART: unpack(book.selection(number, place // PART))}
+                if not entries[place // PART]:
+                    return
             id, _ = entries[place // PART][place % PART]
             yield Selected(place + 1, id, result.version, result.before)
 
@@ -235,8 +254,8 @@ def undo(tx: Records, book: Book, plan: Plan, entry: AuditEntry) -> Plan:
     if not source.over:  # what it has not reached stays as it is
         source.state, source.ended, source.aged = PlanState.FINISHED, tx.now, tx.meta.aged
         source.note = f"ended by its undo, plan {plan.number}"
-        tx.meta.plan_check = tx.meta.plan_check or tx.meta.aged + PLAN_RETENTION + 1
-    book.put_plan(source)
+        _keep(tx, source)
+    book.put_progress(source)
     return freeze(tx, book, plan, entry)
 
 
@@ -250,7 +269,10 @@ def entry_of(plan: Plan, action: str, *, intent: str, outcome: str) -> AuditEntr
 
 def outcome(book: Book, plan: Plan, verdict: Verdict | None, after: int, limit: int) -> list[tuple[int, bytes, Result]]:
     """(number, id, result) of tasks that were dealt with, in the order of the selection; numbered from 1."""
-    results = (result for _, block in book.results(plan.number) for result in block)
-    every = enumerate(zip(walk(book, plan, 0), results, strict=False), 1)
+    begin = 0 if plan.undo_of else after  # the walk of an undo passes over tasks that it has no result for
+    results = (
+        result for first, block in book.results(plan.number, begin) for result in block[max(begin - first, 0) :]
+    )  # fmt: skip
+    every = enumerate(zip(walk(book, plan, begin), results, strict=False), begin + 1)
     found = ((number, one.id, result) for number, (one, result) in every if verdict in (None, result.verdict))
     return list(islice((row for row in found if row[0] > after), limit))

@@ -160,6 +160,9 @@ class Book(Protocol):
 
     def put_plan(self, plan: Plan) -> None: ...
 
+    def put_progress(self, plan: Plan) -> None:
+        """Of a plan that is stored, what a run changes."""
+
     def remove_plan(self, number: int) -> None: ...
 
     def plans(self) -> Iterator[Plan]:

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from queue_core.groups import mark_of
 from queue_core.ledger import FORMAT
 from queue_core.stores.base import PIECE
 from queue_core.stores.engine import moves
@@ -37,11 +38,10 @@ def _group(tx: Records, book: Book) -> None:
         after = None
         while records := tx.page(state, None, after, PIECE, False):
             for old in records:
-                if old.group:
-                    continue
-                if state is State.DEAD or old.origin is State.DEAD:
+                if state is State.DEAD:
                     new = replace(old, group=moves.group_of(tx, old))
                     tx.put(old, new)
-                    if state is State.DEAD:
-                        moves.regroup(tx, book, new, death=True)
+                    moves.regroup(tx, book, new, death=True)
+                elif old.origin is State.DEAD:
+                    tx.put(old, replace(old, group=mark_of(old)))
             after = (records[-1].order, records[-1].place)

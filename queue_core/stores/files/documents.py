@@ -143,10 +143,14 @@ def load(kind: type, data: bytes, path: str) -> Any:
 
 def dump_task(record: Record, tag: str) -> bytes:
     """A task as a document; ``tag`` is the name of its tag."""
-    shown = tag if len(tag) <= SHOWN else f"{tag[:SHOWN]}…"
+    return _lines(task_fields(record, tag if len(tag) <= SHOWN else f"{tag[:SHOWN]}…"))
+
+
+def task_fields(record: Record, tag: str) -> list[tuple[str, str]]:
+    """(name, JSON text) of all that a task is; the payload's text is that which is stored."""
     payload, plain = _as_json(record.payload)
     fields: dict[str, Any] = {
-        "id": id_text(record.id), "tag": shown, "state": record.state, "payload": None,
+        "id": id_text(record.id), "tag": tag, "state": record.state, "payload": None,
         "attempts": record.attempts, "max_attempts": record.max_attempts, "error": record.error,
         "reason": record.reason, "created": _time(record.created), "pending_since": _time(record.ready),
         "due": _time(record.due), "lease": None, "history": [_named(attempt) for attempt in record.history],
@@ -160,7 +164,7 @@ def dump_task(record: Record, tag: str) -> bytes:
     if not plain:
         fields["payload_bytes"] = b64encode(record.payload).decode()
     texts = {name: _dump(value) for name, value in fields.items()}
-    return _lines(list((texts | {"payload": payload}).items()))
+    return list((texts | {"payload": payload}).items())
 
 
 def _as_json(payload: bytes) -> tuple[str, bool]:

@@ -47,16 +47,26 @@ class BookRecords(HistoryRecords):
 
     def plan(self, number: int) -> Plan | None:
         data = self._get(keys.plan(number))
-        return codec.decode_plan(data) if data is not None else None
+        return self._with_progress(data) if data is not None else None
+
+    def _with_progress(self, data: bytes) -> Plan:
+        plan = codec.decode_plan(data)
+        progress = self._get(keys.progress(plan.number))
+        return codec.with_progress(plan, progress) if progress is not None else plan
 
     def put_plan(self, plan: Plan) -> None:
         self._write(keys.plan(plan.number), codec.encode(plan))
+        self.put_progress(plan)
+
+    def put_progress(self, plan: Plan) -> None:
+        self._write(keys.progress(plan.number), codec.encode_progress(plan))
 
     def remove_plan(self, number: int) -> None:
         self._write(keys.plan(number), None)
+        self._write(keys.progress(number), None)
 
     def plans(self) -> Iterator[Plan]:
-        return (codec.decode_plan(data) for _, data in self.range(keys.PLAN, reverse=True))
+        return (self._with_progress(data) for _, data in self.range(keys.PLAN, reverse=True))
 
     def selection(self, plan: int, part: int) -> bytes:
         return self._get(keys.selection(plan, part)) or b""

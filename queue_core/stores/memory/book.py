@@ -71,6 +71,8 @@ class BookRecords:
     def put_plan(self, plan: Plan) -> None:
         self._set(self._plans, plan.number, _copied(plan))
 
+    put_progress = put_plan
+
     def remove_plan(self, number: int) -> None:
         self._set(self._plans, number, None)
 
