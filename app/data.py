@@ -6,10 +6,9 @@ secret to see: what leaves here is masked.
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,19 +16,15 @@ import pandas as pd
 import streamlit as st
 
 from queue_core import (
-    Conflict,
     Event,
     Queue,
-    QueueError,
     Snapshot,
     State,
-    StoreError,
     StoreGone,
-    TaskNotFound,
     View,
     open_queue,
 )
-from queue_core.frames import dead_frame, error_line, leases_frame, plural, series_frame, series_totals_frame
+from queue_core.frames import dead_frame, leases_frame, series_frame, series_totals_frame
 from queue_core.redact import Redactor, Seen, masking
 from queue_core.series import Series
 from queue_core.spans import fitting
@@ -92,8 +87,13 @@ def handle(url: str) -> Handle:
     return Handle(url)
 
 
-def _with_queue(url: str, use: Callable[[Queue], T]) -> T:
-    """Raises StoreGone when there is no store, and any error of ``use``."""
+def with_queue(use: Callable[[Queue], T]) -> T:
+    """Ask the queue. Raises StoreGone when there is no store, and any error of ``use``."""
+    return with_queue_at(url(), use)
+
+
+def with_queue_at(url: str, use: Callable[[Queue], T]) -> T:
+    """The same for a queue by its address, also outside a session."""
     held = handle(url)
     queue = held.queue()
     try:
@@ -103,12 +103,17 @@ def _with_queue(url: str, use: Callable[[Queue], T]) -> T:
         return use(held.queue())
 
 
+def read(ask: Callable[[View], T]) -> T:
+    """Ask one view of the queue. Raises as ``with_queue`` does."""
+    return _read(url(), ask)
+
+
 def _read(url: str, ask: Callable[[View], T]) -> T:
     def use(queue: Queue) -> T:
         with queue.view() as view:
             return ask(view)
 
-    return _with_queue(url, use)
+    return with_queue_at(url, use)
 
 
 # --- what pages show ------------------------------------------------------------------------------
@@ -171,7 +176,7 @@ def measured(seconds: float) -> Overview:
 @st.cache_resource(ttl=SHARED, max_entries=8, show_spinner=False)
 def _overview(url: str, seconds: float) -> Overview:
     step = fitting(seconds, POINTS)
-    kept = _with_queue(url, lambda queue: queue.capabilities.history)
+    kept = with_queue_at(url, lambda queue: queue.capabilities.history)
 
     def ask(view: View) -> Overview:
         snapshot = view.snapshot()
@@ -201,7 +206,7 @@ def rotation() -> Rotation:
 
 @st.cache_resource(ttl=SHARED, max_entries=8, show_spinner=False)
 def _rotation(url: str) -> Rotation:
-    kept = _with_queue(url, lambda queue: queue.capabilities.journal)
+    kept = with_queue_at(url, lambda queue: queue.capabilities.journal)
     return _read(url, lambda view: Rotation(view.snapshot(), tuple(view.journal(limit=EVENTS)) if kept else None))
 
 
@@ -279,94 +284,7 @@ def task(id: str, mask: Redactor | None = None) -> tuple[Seen, datetime]:
     return masking(mask).seen(found), at
 
 
-# --- what pages do --------------------------------------------------------------------------------
-
-
-class Verb(StrEnum):
-    """What can be done with selected tasks."""
-
-    REQUEUE = "requeue"
-    DEAD_LETTER = "dead_letter"
-    REDRIVE = "redrive"
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A task as it was when a person chose it."""
-
-    id: str
-    version: int
-    label: str
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What became of one target: ``done``, ``skipped`` (it is no longer as it was chosen) or ``failed``."""
-
-    target: Target
-    outcome: str
-    detail: str = ""
-
-
-def act(verb: Verb, targets: Sequence[Target], reason: str = "") -> list[Result]:
-    """Do it to each target that is still as it was chosen. Never raises a QueueError: the results say what happened.
-
-    When the store fails, the rest is not tried.
-    """
-    results: list[Result] = []
-    stopped = ""
-    for target in targets:
-        if stopped:
-            results.append(Result(target, "failed", f"not tried, because the store failed before: {stopped}"))
-            continue
-        results.append(_act(verb, target, reason))
-        if results[-1].outcome == "failed":
-            stopped = results[-1].detail
-    forget()
-    return results
-
-
-def _act(verb: Verb, target: Target, reason: str) -> Result:
-    try:
-        _with_queue(url(), lambda queue: _do(queue, verb, target, reason))
-    except Conflict as error:
-        changed = str(error).startswith(f"task {target.id} ")  # else it is another task that is in the way
-        now = f"now {error.state}, version {error.version}"
-        return Result(target, "skipped", now if changed else error_line(error))
-    except TaskNotFound:
-        return Result(target, "skipped", "gone: it was acknowledged or expunged")
-    except StoreError as error:
-        return Result(target, "failed", error_line(error))
-    except QueueError as error:
-        return Result(target, "skipped", error_line(error))
-    return Result(target, "done")
-
-
-def _do(queue: Queue, verb: Verb, target: Target, reason: str) -> None:
-    match verb:
-        case Verb.REQUEUE:
-            queue.requeue(target.id, version=target.version)
-        case Verb.DEAD_LETTER:
-            queue.dead_letter(target.id, reason, version=target.version)
-        case Verb.REDRIVE:
-            queue.redrive(target.id, version=target.version)
-
-
 def forget() -> None:
     """Read afresh from now on: something was changed."""
     for cached in (_overview, _rotation, _newest_dead):
         cached.clear()
-
-
-def summary(verb: Verb, results: Sequence[Result]) -> str:
-    """What was done, in a sentence that holds no text of tasks."""
-    done = sum(result.outcome == "done" for result in results)
-    skipped = sum(result.outcome == "skipped" for result in results)
-    failed = len(results) - done - skipped
-    past = {Verb.REQUEUE: "requeued", Verb.DEAD_LETTER: "dead-lettered", Verb.REDRIVE: "redriven"}[verb]
-    total = plural(len(results), "task")
-    text = f"{total} {past}" if done == len(results) else f"{done:,} of {total} {past}"
-    if skipped:
-        changed = "it has changed" if skipped == 1 else "they have changed"
-        text += f"; {skipped:,} skipped, because {changed} since the selection"
-    return text + (f"; {failed:,} failed" if failed else "")

@@ -41,7 +41,7 @@ def entering(page: str) -> None:
     """A page that is entered anew reads anew; frozen tables hold only while one stays on it."""
     if st.session_state.get("page") != page:
         st.session_state["page"] = page
-        for key in [key for key in st.session_state if str(key).startswith(("shown:", "outcome:"))]:
+        for key in [key for key in st.session_state if str(key).startswith(("shown:", "outcome:", "undone:"))]:
             del st.session_state[key]
 
 

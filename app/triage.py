@@ -12,8 +12,9 @@ from typing import Literal
 import pandas as pd
 import streamlit as st
 
-from app import data, parts
-from app.data import Listing, Result, Target, Verb
+from app import control, data, parts
+from app.control import NEEDS_REASON, Result, Target, Verb
+from app.data import Listing
 from queue_core import QueueError, Snapshot, State, Task, TaskNotFound, Undecodable
 from queue_core.frames import duration, error_line, error_preview, one_line, plural, safe_text, tag_label
 
@@ -137,7 +138,7 @@ def _buttons(state: State, verbs: Sequence[Verb], targets: Sequence[Target]) -> 
     """One for each verb, saying to how many it will be done."""
     for verb in verbs:
         label = f"{DO[verb]} {plural(len(targets), 'task')}" if targets else f"{DO[verb]} selected"
-        if st.button(label, icon=ICON[verb], key=f"{state}-{verb}", disabled=not targets):
+        if st.button(label, icon=ICON[verb], key=f"{state}-{verb}", disabled=not targets or not control.may(verb)):
             _confirm(state, verb, tuple(targets))
 
 
@@ -178,10 +179,10 @@ def _confirm(state: State, verb: Verb, targets: tuple[Target, ...]) -> None:
     st.text(MEANS[verb])
     st.text("A task that has changed since it was selected is left alone.")
     with st.form("confirm", border=False, enter_to_submit=False):
-        if verb is Verb.DEAD_LETTER:
+        if verb in NEEDS_REASON:
             st.text_input("Reason", key="reason", placeholder="Why: it is kept with the tasks", max_chars=500)
         label = f"{DO[verb]} {plural(len(targets), 'task')}"
-        kind: Literal["primary", "secondary"] = "secondary" if verb is Verb.DEAD_LETTER else "primary"
+        kind: Literal["primary", "secondary"] = "secondary" if verb in NEEDS_REASON else "primary"
         with st.container(horizontal=True):
             done = st.form_submit_button(
                 label, icon=ICON[verb], type=kind, key="confirm-do", on_click=_perform, args=(state, verb, targets)
@@ -197,30 +198,53 @@ def _perform(state: State, verb: Verb, targets: tuple[Target, ...]) -> None:
     """Callback of the confirmation. Without a reason, dead-lettering does nothing."""
     st.session_state.pop(f"outcome:{state}", None)
     reason = str(st.session_state.get("reason", "")).strip()
-    if verb is Verb.DEAD_LETTER and not reason:
+    if verb in NEEDS_REASON and not reason:
         return
-    st.session_state[f"outcome:{state}"] = (verb, data.act(verb, targets, reason))
+    st.session_state.pop(f"undone:{state}", None)
+    st.session_state[f"outcome:{state}"] = (verb, control.act(verb, targets, reason))
     st.session_state.pop(f"shown:{state}", None)
 
 
 def outcome(state: State) -> None:
     """What the last action did: all that was not done is listed, and nothing partial looks like a success."""
+    taken_back(state)
     if f"outcome:{state}" not in st.session_state:
         return
-    verb, results = st.session_state[f"outcome:{state}"]
+    verb, done = st.session_state[f"outcome:{state}"]
+    results = done.results
     undone = [result for result in results if result.outcome != "done"]
     failed = any(result.outcome == "failed" for result in results)
     tell = st.error if failed else st.warning if undone else st.success
     with st.container(key="outcome"):
         tell(
-            data.summary(verb, results),
+            control.summary(verb, results),
             icon=":material/error:" if failed else ":material/info:" if undone else ICON[verb],
         )
         if undone:
             parts.grid(
                 _undone(undone), {"label": "Tag", "outcome": "Outcome", "detail": "Why", "id": "Task"}, key="undone"
             )
-        st.button("Dismiss", key="dismiss", on_click=st.session_state.pop, args=(f"outcome:{state}", None))
+        with st.container(horizontal=True):
+            if done.plan is not None:
+                st.button("Undo", icon=":material/undo:", key="undo", on_click=_undo, args=(state, done.plan))
+            st.button("Dismiss", key="dismiss", on_click=st.session_state.pop, args=(f"outcome:{state}", None))
+
+
+def _undo(state: State, number: int) -> None:
+    """Callback: give back what has not moved on since; what has is told."""
+    st.session_state.pop(f"outcome:{state}", None)
+    st.session_state.pop(f"shown:{state}", None)
+    st.session_state[f"undone:{state}"] = control.take_back(number)
+
+
+def taken_back(state: State) -> None:
+    """What the last undo did."""
+    told = st.session_state.get(f"undone:{state}")
+    if told is not None:
+        words, whole = told
+        with st.container(key="undone-told"):
+            (st.success if whole else st.warning)(words, icon=":material/undo:")
+            st.button("Dismiss", key="dismiss-undone", on_click=st.session_state.pop, args=(f"undone:{state}", None))
 
 
 def _undone(results: Sequence[Result]) -> pd.DataFrame:

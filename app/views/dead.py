@@ -4,7 +4,7 @@ import streamlit as st
 
 from app import parts, triage
 from app.chart import chart
-from app.data import Verb
+from app.control import Verb
 from queue_core import State, figures
 from queue_core.frames import Level, Verdict, dead_sentence, tags_frame
 

@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import data, parts, triage
 from app.chart import chart
-from app.data import Verb
+from app.control import Verb
 from queue_core import State, figures
 from queue_core.frames import Level, Verdict, duration, inflight_sentence
 

@@ -30,9 +30,14 @@ class Person:
         self.origin = as_text(origin, "origin")[:200]
         self.redactor = redactor if redactor is not None else configured()
 
+    @classmethod
+    def allows(cls, role: Role, action: str) -> bool:
+        """Whether a role allows a method, by its name."""
+        return RANK[role] >= RANK[getattr(getattr(cls, action), "needs", Role.VIEWER)]
+
     def may(self, action: str) -> bool:
-        """Whether the role allows a method, by its name."""
-        return RANK[self.role] >= RANK[getattr(getattr(type(self), action), "needs", Role.VIEWER)]
+        """Whether the role of this person allows a method, by its name."""
+        return self.allows(self.role, action)
 
     def _entry(
         self, action: str, where: str | None, reason: str, *, count: int = 0, intent: str = "", outcome: str = ""

@@ -4,9 +4,10 @@ import pytest
 from driving import again, press, select, visit, words
 from streamlit.testing.v1 import AppTest
 
-from app import data
-from app.data import Result, Target, Verb
+from app import control, data
+from app.control import Result, Target, Verb
 from queue_core import Item, Queue, State, StoreBusy, StoreFull
+from queue_core.control import Operator
 
 
 def kill(queue: Queue, name: str, tag: str = "acme") -> str:
@@ -194,7 +195,7 @@ def test_cancelling_does_nothing(queue: Queue) -> None:
 
 def test_a_failing_store_stops_and_is_never_a_success(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [kill(queue, f"n{n}") for n in range(4)]
-    do, calls = data._do, []
+    do, calls = control._do, []
 
     def failing(*given: object) -> None:
         calls.append(given)
@@ -202,14 +203,59 @@ def test_a_failing_store_stops_and_is_never_a_success(queue: Queue, monkeypatch:
             raise StoreFull("no room")
         do(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(data, "_do", failing)
+    monkeypatch.setattr(control, "_do", failing)
     targets = [Target(id, queue.get(id).version, "acme") for id in ids]
-    results = data.act(Verb.REDRIVE, targets)
+    results = control._one_by_one(Verb.REDRIVE, targets, "", {})
     assert [result.outcome for result in results] == ["done", "failed", "failed", "failed"]
     assert results[1].detail == "StoreFull: no room"
     assert results[2].detail == "not tried, because the store failed before: StoreFull: no room"
-    assert data.summary(Verb.REDRIVE, results) == "1 of 4 tasks redriven; 3 failed"
+    assert control.summary(Verb.REDRIVE, results) == "1 of 4 tasks redriven; 3 failed"
     assert queue.counts().dead == 3
+
+
+def test_a_plan_that_the_store_cannot_finish_is_never_a_success(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise StoreFull("no room")
+
+    ids = [kill(queue, f"n{n}") for n in range(3)]
+    targets = [Target(id, queue.get(id).version, "acme") for id in ids]
+    monkeypatch.setattr(Operator, "run", full)
+    done = control.act(Verb.REDRIVE, targets)
+    assert {(result.outcome, result.detail) for result in done.results} == {("failed", "StoreFull: no room")}
+    assert done.plan is None
+    assert queue.counts().dead == 3
+
+
+def test_several_are_one_plan_that_can_be_undone(queue: Queue) -> None:
+    ids = [kill(queue, f"n{n}") for n in range(3)]
+    app = visit("dead")
+    select(app, 0, 1, 2)
+    press(app, "dead-redrive")
+    press(app, "confirm-do")
+    (plan,) = queue.plans()
+    assert (plan.action, plan.moved, plan.origin) == ("redrive", 3, "dashboard")
+    assert [entry.action for entry in queue.audit()] == ["plan", "run"]
+    lease = queue.lease()
+    assert lease is not None
+    press(app, "undo")
+    assert [box.value for box in app.warning] == ["Undone: 2 of 3 moved, 1 skipped"]
+    assert queue.counts().dead == 2
+    assert queue.get(lease.id).state is State.INFLIGHT
+    assert {lease.id} < set(ids)
+
+
+def test_a_viewer_does_nothing(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [kill(queue, f"n{n}") for n in range(2)]
+    monkeypatch.setenv("QUEUE_ROLE", "viewer")
+    app = visit("dead")
+    select(app, 0, 1)
+    assert app.button(key="dead-redrive").disabled
+    for targets in (ids, ids[:1]):
+        done = control.act(Verb.REDRIVE, [Target(id, queue.get(id).version, "acme") for id in targets])
+        assert {result.outcome for result in done.results} <= {"skipped", "failed"}
+        assert "has the role viewer" in done.results[0].detail
+    assert queue.counts().dead == 2
+    assert queue.audit() == []
 
 
 def test_a_busy_store_is_told_on_the_page(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +265,7 @@ def test_a_busy_store_is_told_on_the_page(queue: Queue, monkeypatch: pytest.Monk
     id = kill(queue, "one")
     app = visit("dead")
     select(app, 0)
-    monkeypatch.setattr(data, "_do", busy)
+    monkeypatch.setattr(control, "_do", busy)
     press(app, "dead-redrive")
     press(app, "confirm-do")
     assert [box.value for box in app.error] == ["0 of 1 task redriven; 1 failed"]
@@ -230,7 +276,7 @@ def test_a_held_key_is_told(queue: Queue) -> None:
     dead = queue.push("x", tag="acme", dedupe_key="k")
     queue.dead_letter(dead.id, "x")
     queue.push("y", tag="acme", dedupe_key="k")
-    (result,) = data.act(Verb.REDRIVE, [Target(dead.id, queue.get(dead.id).version, "acme")])
+    (result,) = control.act(Verb.REDRIVE, [Target(dead.id, queue.get(dead.id).version, "acme")]).results
     assert result.outcome == "skipped"
     assert result.detail.startswith("Conflict: dedupe key 'k' of tag 'acme' is held by task ")
 
@@ -287,8 +333,8 @@ def test_many_at_once(queue: Queue) -> None:
 def test_summary_of_each_outcome() -> None:
     target = Target("id", 1, "acme")
     done, skipped, failed = (Result(target, outcome) for outcome in ("done", "skipped", "failed"))
-    assert data.summary(Verb.REQUEUE, [done]) == "1 task requeued"
-    assert data.summary(Verb.DEAD_LETTER, [done, done]) == "2 tasks dead-lettered"
-    assert data.summary(Verb.REDRIVE, [done, skipped, failed, failed]) == (
+    assert control.summary(Verb.REQUEUE, [done]) == "1 task requeued"
+    assert control.summary(Verb.DEAD_LETTER, [done, done]) == "2 tasks dead-lettered"
+    assert control.summary(Verb.REDRIVE, [done, skipped, failed, failed]) == (
         "1 of 4 tasks redriven; 1 skipped, because it has changed since the selection; 2 failed"
     )

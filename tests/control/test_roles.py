@@ -9,9 +9,9 @@ from acting import dead
 from queue_core import InvalidArgument, NotPermitted, Queue
 from queue_core.control import Operator, Role
 
-READING = {"may", "export_tasks"}  # what a viewer may call: it changes nothing in the queue
+READING = {"may", "allows", "export_tasks"}  # what a viewer may call: it changes nothing in the queue
 METHODS = [
-    name for name, value in inspect.getmembers(Operator, inspect.isfunction) if not name.startswith("_")
+    name for name, value in inspect.getmembers(Operator, callable) if not name.startswith("_")
 ]  # fmt: skip
 MUTATING = [name for name in METHODS if name not in READING]
 GIVEN: dict[str, Any] = {
