@@ -170,7 +170,7 @@ class EmbeddedStore(ABC):
                 plan.note(tx, tx.book, replace(entry, count=1, outcome=now))
             return found
 
-        return self._write(write, grows=2 * len(change.payload))
+        return self._write(write, grows=len(change.payload) if change.action == "edit" else 0)
 
     def adopt(self, items: Sequence[Adopted]) -> Done[list[str | None]]:
         size = sum(len(item.record.payload) + 1_000 for item in items)
