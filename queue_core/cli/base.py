@@ -16,10 +16,11 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
-from queue_core.cli.show import dumps, safe
+from queue_core.cli.show import dumps, lines, safe
 from queue_core.errors import (
     Conflict,
     InvalidArgument,
+    InvalidFilter,
     LeaseLost,
     NotPermitted,
     QueueError,
@@ -105,7 +106,7 @@ url_option = click.option(
     help="The queue, instead of QUEUE_URL: lmdb:///var/lib/app/queue, a path, or files:///var/lib/app/queue.",
 )  # fmt: skip
 json_option = click.option(
-    "--json", "as_json", is_flag=True, expose_value=False, callback=_keep, help="Print JSON: exact, for programs."
+    "--json", "as_json", is_flag=True, expose_value=False, callback=_keep, help="Print JSON, its secrets masked."
 )
 tags_option = click.option(
     "--tags", "limit", type=click.IntRange(0), default=20, show_default=True,
@@ -265,7 +266,8 @@ def _run(command: Callable[[], Any], session: Session) -> int:
         return 128 + number
     except QueueError as error:
         so_far = f" Before that, {session.so_far}." if session.so_far else ""
-        say(f"Error: {safe(str(error))}{'.' if so_far else ''}{so_far}")
+        said = lines(str(error)) if isinstance(error, InvalidFilter) else safe(str(error))  # it points at a character
+        say(f"Error: {said}{'.' if so_far else ''}{so_far}")
         return exit_code(error)
     except _Failed as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still in the buffer has nowhere to go

@@ -17,6 +17,7 @@ from queue_core.cli.base import (
     url_option,
     whole,
 )
+from queue_core.cli.control import acting, reason_option, role_option
 from queue_core.cli.show import table, tag_text
 from queue_core.queue import Queue, check_tag
 from queue_core.snapshot import Settings
@@ -24,27 +25,31 @@ from queue_core.snapshot import Settings
 
 @click.command(short_help="Serve a tag, or the whole queue, no more.")
 @click.argument("tag", required=False)
+@reason_option
+@role_option
 @url_option
 @json_option
 @pass_session
-def pause(session: Session, tag: str | None) -> None:
+def pause(session: Session, tag: str | None, reason: str | None) -> None:
     """Stop serving TAG, or without TAG the whole queue. What is in flight goes on; pushes are taken. The empty tag is
     written ''.
 
     \b
     Examples:
-      queue-core pause acme
+      queue-core pause acme --reason "their API is down"
       queue-core pause
     """
-    _pause(session, tag, True)
+    _pause(session, tag, True, reason)
 
 
 @click.command(short_help="Serve it again.")
 @click.argument("tag", required=False)
+@reason_option
+@role_option
 @url_option
 @json_option
 @pass_session
-def resume(session: Session, tag: str | None) -> None:
+def resume(session: Session, tag: str | None, reason: str | None) -> None:
     """Serve TAG again, or without TAG the whole queue. A tag that was paused by itself stays so when the queue resumes.
 
     \b
@@ -52,17 +57,17 @@ def resume(session: Session, tag: str | None) -> None:
       queue-core resume acme
       queue-core resume
     """
-    _pause(session, tag, False)
+    _pause(session, tag, False, reason)
 
 
-def _pause(session: Session, tag: str | None, paused: bool) -> None:
-    with session.open() as queue:
-        known = tag is None or check_tag(tag) in queue.snapshot().ring.tags
+def _pause(session: Session, tag: str | None, paused: bool, reason: str | None) -> None:
+    with acting(session, reason) as operator:
+        known = tag is None or check_tag(tag) in operator.queue.snapshot().ring.tags
         if not known and not paused:
             say(f"Error: no tag {tag_text(tag)} is known here.")
             raise click.exceptions.Exit(MISSING)
         with step():
-            settings = queue.configure(tag, paused=paused)
+            settings = (operator.pause if paused else operator.resume)(tag, reason=reason or "")
     if session.as_json:
         session.data(_settings(tag, settings))
     note = "" if known else " (a tag that was not known here: is it spelled right?)"
@@ -89,16 +94,18 @@ def _pause(session: Session, tag: str | None, paused: bool) -> None:
 @click.option(
     "--history", type=click.Choice(["yes", "no"]), help="Whether series and journal are written (whole queue)."
 )
+@reason_option
+@role_option
 @url_option
 @json_option
 @pass_session
-def configure(session: Session, /, tag: str | None, **given: Any) -> None:
+def configure(session: Session, /, tag: str | None, reason: str | None, **given: Any) -> None:
     """Change the settings of TAG, or without TAG of the whole queue; what is not given stays. With no option, show
     them. Every process follows from the next serve.
 
     \b
     Examples:
-      queue-core configure acme --weight 3 --max-inflight 10
+      queue-core configure acme --weight 3 --max-inflight 10 --reason "ticket 12"
       queue-core configure --max-pending 100000
       queue-core configure acme
     """
@@ -107,11 +114,11 @@ def configure(session: Session, /, tag: str | None, **given: Any) -> None:
     }
     if "history" in changes:
         changes["history"] = changes["history"] == "yes"
-    with session.open(create=bool(changes)) as queue:
-        if changes:
-            with step():
-                settings = queue.configure(tag, **changes)
-        else:
+    if changes:
+        with acting(session, reason, create=True) as operator, step():
+            settings = operator.configure(tag, reason=reason or "", **changes)
+    else:
+        with session.open() as queue:
             settings = _present(queue, tag)
     if session.as_json:
         session.data(_settings(tag, settings))

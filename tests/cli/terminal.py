@@ -1,16 +1,20 @@
 """What the tests of the command line share: the program in this process and in others, and a queue for it."""
 
 import fcntl
+import os
+import pty
 import subprocess
 import sys
 import termios
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
+import click
 from click.testing import CliRunner, Result
 
 from queue_core import Queue
-from queue_core.cli import cli
+from queue_core.cli import Later, cli
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
 NASTY = "\x1b[31mred\u202e\ud800\n"  # text that no terminal should get
@@ -50,6 +54,74 @@ def ids(queue: Queue, state: str) -> list[str]:
 def kill_off(queue: Queue, number: int, tag: str = "acme") -> list[str]:
     tasks = queue.push_many([({"n": n}, tag) for n in range(number)])
     return [queue.dead_letter(task.id, "broken").id for task in tasks]
+
+
+def fail(queue: Queue, errors: list[str], tag: str = "acme") -> list[str]:
+    """A dead letter for each error, the oldest first; their ids."""
+    found = []
+    for number, error in enumerate(errors):
+        task = queue.push({"n": number}, tag=tag, max_attempts=1)
+        lease = queue.lease()
+        assert lease is not None
+        assert lease.id == task.id
+        queue.nack(lease, error)
+        found.append(task.id)
+    return found
+
+
+def all_commands() -> dict[str, click.Command]:
+    """Every command by its path, such as "dead list"; groups, too."""
+    found: dict[str, click.Command] = {}
+    waiting: list[tuple[str, click.Command]] = list(cli.commands.items())
+    while waiting:
+        path, command = waiting.pop()
+        found[path] = command.real if isinstance(command, Later) else command
+        if isinstance(found[path], click.Group):
+            inner = found[path]
+            assert isinstance(inner, click.Group)
+            waiting += [(f"{path} {name}", one) for name, one in inner.commands.items()]
+    return dict(sorted(found.items()))
+
+
+class Terminal:
+    """The program with a person at its terminal; its data goes to ``out``."""
+
+    def __init__(self, *args: str) -> None:
+        self._control, terminal = pty.openpty()
+        how = {"stdin": terminal, "stderr": terminal, "start_new_session": True, "preexec_fn": take_terminal}
+        self.process = program(*args, **how)
+        os.close(terminal)
+        self.shown = ""
+
+    def see(self, words: str) -> None:
+        """Wait until this is shown."""
+        while words not in self.shown:
+            more = self._read()
+            assert more, f"it ended: {self.shown}"
+            self.shown += more
+
+    def enter(self, keys: str) -> None:
+        os.write(self._control, keys.encode())
+
+    def end(self, code: int) -> str:
+        """Everything that was shown, when it has ended."""
+        while more := self._read():
+            self.shown += more
+        assert self.process.wait(30) == code, self.shown
+        assert "Traceback" not in self.shown
+        return self.shown
+
+    def _read(self) -> str:
+        try:
+            return os.read(self._control, 10_000).decode("utf-8", "replace").replace("\r\n", "\n")
+        except OSError:  # nobody has the other end open any more
+            return ""
+
+    def __enter__(self) -> "Terminal":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        os.close(self._control)
 
 
 def insist(process: "subprocess.Popen[str]", act: Callable[[], object]) -> None:

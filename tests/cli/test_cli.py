@@ -12,27 +12,23 @@ from pathlib import Path
 
 import click
 import pytest
-from terminal import NOBODY, ended, insist, kill_off, program, run, take_terminal
+from terminal import NOBODY, Terminal, all_commands, ended, insist, kill_off, program, run
 from waiting import until
 
 from queue_core import Queue
 from queue_core.cli import base, cli
 
 
-def commands() -> dict[str, click.Command]:
-    return dict(sorted(cli.commands.items()))
-
-
-@pytest.mark.parametrize("name", commands())
-def test_every_command_and_option_has_help_and_an_example(name: str) -> None:
-    shown = run(name, "--help").stdout
+@pytest.mark.parametrize("path", all_commands())
+def test_every_command_and_option_has_help_and_an_example(path: str) -> None:
+    shown = run(*path.split(), "--help").stdout
     assert "Example" in shown
-    assert f"queue-core {name}" in shown
-    assert all(param.help for param in commands()[name].params if isinstance(param, click.Option))
+    assert f"queue-core {path}" in shown
+    assert all(param.help for param in all_commands()[path].params if isinstance(param, click.Option))
 
 
 def examples() -> list[str]:
-    texts = [cli.help or "", *(command.help or "" for command in commands().values())]
+    texts = [cli.help or "", *(command.help or "" for command in all_commands().values())]
     return [line.strip() for text in texts for line in text.split("\n") if re.search(r"queue-core \w", line)]
 
 
@@ -42,13 +38,16 @@ def test_every_example_of_the_help_parses(line: str, tmp_path: Path, monkeypatch
         return  # a command that is named in a sentence
     (tmp_path / "jobs.py").write_text("def fetch(job): ...\ndef resize(job): ...\n")
     (tmp_path / "sites.ndjson").write_text("")
+    (tmp_path / "new.json").write_text("")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     words = shlex.split(line[line.index("queue-core") :])
-    words = words[: next((i for i, word in enumerate(words) if word in ("|", "&&")), len(words))]
+    words = words[1 : next((i for i, word in enumerate(words) if word in ("|", "&&")), len(words))]
     if words[-1] == "redrive":
         words.append(NOBODY)  # by xargs
-    with commands()[words[1]].make_context(words[1], words[2:], obj=base.Session()) as context:
+    path = max((path for path in all_commands() if words[: path.count(" ") + 1] == path.split()), key=len)
+    rest = words[path.count(" ") + 1 :]
+    with all_commands()[path].make_context(path, rest, obj=base.Session()) as context:
         assert context.args == []
 
 
@@ -56,7 +55,7 @@ def test_the_help_of_the_program_documents_exit_codes() -> None:
     shown = run("--help").stdout
     for code in ("0  done", "1  ", "2  ", "3  ", "4  ", "130"):
         assert code in shown
-    assert all(name in shown for name in commands())
+    assert all(path in shown for path in all_commands() if " " not in path)
     assert re.fullmatch(r"queue-core \d+\.\d+\.\d+\n", run("--version").stdout)
 
 
@@ -94,6 +93,35 @@ def test_the_url_counts_before_and_after_the_command_and_beats_the_environment(q
         (["requeue", "--all-inflight", "--older-than", "1.2.3"], "5m"),
         (["requeue", "--older-than", "5m", NOBODY], "--all-inflight"),
         (["dead-letter", NOBODY], "--reason"),
+        (["cancel", NOBODY], "--reason"),
+        (["purge", "--all"], "--reason"),
+        (["purge", "--all", "--reason", " "], "--reason"),
+        (["redrive", "--all", "--where", "x"], "not both"),
+        (["redrive", "--where", "x", "--tag", "acme"], "tag:NAME"),
+        (["redrive", "--where", "stat:dead"], "did you mean state?"),
+        (["redrive", "--where", "error:timeout age:2h"], "(at character 18)"),
+        (["redrive", "--all", "--rate", "0"], "x>0"),
+        (["redrive", "--all", "--role", "root"], "'operator'"),
+        (["purge", "--all", "--canary", "3"], "--canary"),
+        (["requeue", "--all-inflight", "--dry-run"], "state:inflight"),
+        (["requeue", "--all-inflight", "--where", "x"], "not both"),
+        (["dead", "lst"], "list"),
+        (["dead", "list", "tag:acme", "--where", "x"], "not both"),
+        (["dead", "list", "(tag:acme"], "this ( has no )"),
+        (["dead", "show", "42"], "not a UUID"),
+        (["dead", "resolve", "xyz"], "16 hexadecimal digits"),
+        (["dead", "move", NOBODY], "--to"),
+        (["dead", "edit", NOBODY], "--payload"),
+        (["dead", "edit", NOBODY, "--payload", "{"], "not JSON"),
+        (["dead", "edit", NOBODY, "--payload", "NaN"], "null or text"),
+        (["plan", "run", "x"], "not a valid integer"),
+        (["plan", "make", "bogus", "--all"], "move-tag"),
+        (["plan", "make", "redrive"], "--all"),
+        (["plan", "make", "extend", "--all"], "extend needs ttl"),
+        (["plan", "make", "redrive", "--all", "--ttl", "5m"], "takes no ttl"),
+        (["plan", "make", "purge", "--all", "--canary", "3", "--reason", "x"], "nothing to do"),
+        (["plan", "show", "1", "--outcome", "lost"], "'skipped'"),
+        (["audit", "--since", "yesterday"], "5m"),
         (["configure", "acme", "--weight", "0"], "x>=1"),
         (["configure", "acme", "--max-inflight", "many"], "many"),
         (["configure", "--weight", "2"], "one tag"),
@@ -129,7 +157,7 @@ def test_spans_of_time(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     "args",
     [["stats"], ["check"], ["tasks", "--state", "dead"], ["get", NOBODY], ["explain", NOBODY], ["journal"], ["pause"],
-     ["redrive", "--all"], ["configure"]],
+     ["redrive", "--all"], ["configure"], ["dead", "groups"], ["dead", "list"], ["plan", "list"], ["audit"]],
 )  # fmt: skip
 def test_looking_does_not_make_a_store(tmp_path: Path, args: list[str]) -> None:
     missing = tmp_path / "missing"
@@ -181,7 +209,11 @@ def test_ctrl_c_while_acting_on_many_leaves_each_task_whole(queue: Queue) -> Non
     counts = queue.counts()
     assert counts.pending + counts.dead == 3_000
     assert process.returncode == 130, "it was through before the signal came"
-    assert err == f"Interrupted: {counts.pending:,} of 3,000 tasks were redriven.\n"
+    assert err == (
+        "Go on: queue-core plan resume 1\nTake it back: queue-core plan undo 1\n"
+        f"Interrupted: {counts.pending:,} of 3,000 tasks were redriven.\n"
+    )
+    assert (queue.plan(1).state, queue.plan(1).moved) == ("stopped", counts.pending)
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]])
@@ -230,18 +262,14 @@ def test_a_terminal_that_lacks_signs_gets_escapes(queue: Queue, monkeypatch: pyt
 @pytest.mark.parametrize(("answer", "code", "dead"), [("y\n", 0, 0), ("n\n", 1, 3), ("\n", 1, 3), ("\x03", 130, 3)])
 def test_at_a_terminal_it_asks_and_names_the_count(queue: Queue, answer: str, code: int, dead: int) -> None:
     kill_off(queue, 3)
-    control, terminal = pty.openpty()
-    how = {"stdin": terminal, "stderr": terminal, "start_new_session": True, "preexec_fn": take_terminal}
-    with program("redrive", "--all", **how) as process:
-        os.close(terminal)
-        shown = b""
-        while b"[y/N]" not in shown:
-            shown += os.read(control, 1_000)
-        assert b"Redrive 3 dead tasks?" in shown
-        insist(process, lambda: os.write(control, answer.encode()))
-        assert process.returncode == code
-    os.close(control)
+    with Terminal("redrive", "--all") as terminal:
+        terminal.see("Redrive 3 dead tasks? [y/N]")
+        assert "acme 3" in terminal.shown, "what was frozen is shown first"
+        insist(terminal.process, lambda: terminal.enter(answer))
+        terminal.end(code)
     assert queue.counts().dead == dead
+    assert queue.plan(1).state == ("finished" if code == 0 else "stopped")
+    assert ("not agreed to" in queue.plan(1).note) == bool(code)
 
 
 def test_at_a_terminal_progress_is_shown_and_the_terminal_is_left_clean(queue: Queue, tmp_path: Path) -> None:
@@ -267,6 +295,15 @@ def test_the_program_starts_without_what_only_pages_need() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "click" in loaded
     assert not {"pandas", "numpy", "streamlit", "plotly", "lmdb", "asyncio"} & set(loaded)
+
+
+def test_the_program_starts_without_what_only_some_commands_need() -> None:
+    code = "import sys, queue_core.cli; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "queue_core.cli.act" in loaded
+    assert not {f"queue_core.{name}" for name in ("control", "query", "cli.dead", "cli.plan", "cli.audit")} & set(
+        loaded
+    )
 
 
 def test_the_installed_command_is_the_module(queue: Queue) -> None:

@@ -12,7 +12,7 @@ def test_each_verb_by_id(queue: Queue) -> None:
     task = queue.push({"n": 1}, tag="acme")
     for args, state in [
         (["dead-letter", task.id, "--reason", "broken"], "dead"), (["redrive", task.id], "pending"),
-        (["cancel", task.id], "trash"), (["restore", task.id], "pending"),
+        (["cancel", task.id, "--reason", "gone"], "trash"), (["restore", task.id], "pending"),
     ]:  # fmt: skip
         result = run(*args)
         assert result.stdout == ""
@@ -24,8 +24,8 @@ def test_each_verb_by_id(queue: Queue) -> None:
     with pytest.raises(errors.LeaseLost):
         queue.ack(lease)
     run("dead-letter", task.id, "--reason", NASTY)
-    assert queue.get(task.id).reason == NASTY.replace("\ud800", "\ufffd" * 3)
-    moved = json.loads(run("purge", task.id, task.id, "--json").stdout)
+    assert queue.get(task.id).reason == NASTY.replace("\ud800", "\ufffd" * 3).strip()
+    moved = json.loads(run("purge", task.id, task.id, "--reason", "twice", "--json").stdout)
     assert moved == {"moved": [task.id], "refused": []}
     assert queue.get(task.id).state == "trash"
 
@@ -49,15 +49,17 @@ def test_all_of_a_tag_and_no_other(queue: Queue) -> None:
     run("redrive", "--all", "--tag", "acme", "--yes")
     assert (queue.counts().dead, queue.counts().pending) == (2, 3)
     queue.push(1, tag="acme", delay=60)
-    assert "4 tasks cancelled." in run("cancel", "--all", "--tag", "acme", "-y").stderr
-    assert "2 tasks purged." in run("purge", "--all", "-y").stderr
-    assert "6 tasks restored." in run("restore", "--all", "-y").stderr
+    assert run("cancel", "--all", "--tag", "acme", "-y", "--reason", "gone").stderr == (
+        "4 tasks cancelled: 4 selected, 4 moved, 0 skipped, 0 failed (plan 2).\nTake it back: queue-core plan undo 2\n"
+    )
+    assert "2 tasks purged: " in run("purge", "--all", "-y", "--reason", "gone").stderr
+    assert "6 tasks restored: " in run("restore", "--all", "-y").stderr
     counts = queue.counts()
     assert (counts.dead, counts.pending, counts.scheduled) == (2, 3, 1)
 
 
 def test_nothing_to_do_asks_nobody(queue: Queue) -> None:
-    assert run("redrive", "--all").stderr == "0 tasks redriven.\n"
+    assert run("redrive", "--all").stderr.startswith("0 tasks redriven: 0 selected")
     assert run("requeue", "--all-inflight").stderr.startswith("0 tasks requeued")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import lmdb
 
 from queue_core.errors import InvalidArgument, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreGone, StoreVersion
+from queue_core.stores.lmdb import health
 from queue_core.stores.lmdb.gate import Gate
 from queue_core.stores.lmdb.lock import WriteLock
 
@@ -42,11 +43,13 @@ class MapFull(StoreFull):
 class Environment:
     """The shared handle. ``users`` counts the stores that have it open."""
 
+    writes = True
+
     def __init__(
         self, path: str, durability: str, map_size: int | None, max_size: int | None, busy_timeout: float
     ) -> None:
         self.path = path
-        self._file = os.path.join(path, "data.mdb")
+        self.file = os.path.join(path, health.FILE)
         self.durability = durability
         self.max_size = max_size or DEFAULT_MAP
         self.map_size = min(map_size or self.max_size, self.max_size)
@@ -58,27 +61,33 @@ class Environment:
         self.names: dict[str, int] = {}  # committed tag numbers, filled only after a commit
         self.gate = Gate()
         self.carried: Any = None  # what the last commit of this process wrote; None while one is under way
+        health.look(path, write=self.writes)
         self._open()
+        try:
+            with self.reading():  # which keeps what is looked at from being used again
+                health.examine(self.file, self.page_size)
+        except BaseException:
+            self.close()
+            raise
 
     def _open(self) -> None:
         """Open the files. Only this part is done again after a fork."""
         self.pid = os.getpid()
+        self._map(max_readers=READERS, **DURABILITY[self.durability])
+        self.lock = WriteLock(os.path.join(self.path, health.LOCK))
+        self._allocated = os.stat(self.file).st_size
+        self._commits = 0
+        self._checked = time.monotonic()
+        self.lmdb.reader_check()
+
+    def _map(self, **options: Any) -> None:
         size = self.map_size
         while True:
-            try:
-                self.lmdb = lmdb.open(
-                    self.path,
-                    map_size=size,
-                    max_readers=READERS,
-                    max_dbs=0,
-                    max_spare_txns=0,
-                    **DURABILITY[self.durability],  # a spare one's slot would be freed by a forked child
-                )
+            try:  # without spare transactions: the slot of one would be freed by a forked child
+                self.lmdb = lmdb.open(self.path, map_size=size, max_dbs=0, max_spare_txns=0, **options)
                 break
             except (lmdb.CorruptedError, lmdb.InvalidError) as error:
-                raise StoreCorrupt(
-                    f"{self.path} is not a readable LMDB file ({error}): restore it from a backup"
-                ) from None
+                raise StoreCorrupt(f"{self.path} is not a readable LMDB file ({error}): {health.WAY_OUT}") from None
             except lmdb.VersionMismatchError as error:
                 raise StoreVersion(f"{self.path} was written by another LMDB format ({error})") from None
             except (lmdb.MemoryError, MemoryError) as error:
@@ -89,13 +98,8 @@ class Environment:
                 raise self.translate(error) from error
         self.map_size = size
         self.page_size = self.lmdb.stat()["psize"]
-        status = os.stat(self._file)
+        status = os.stat(self.file)
         self._identity = (status.st_dev, status.st_ino)
-        self.lock = WriteLock(os.path.join(self.path, "write.lock"))
-        self._allocated = status.st_size
-        self._commits = 0
-        self._checked = time.monotonic()
-        self.lmdb.reader_check()
 
     def close(self) -> None:
         """Close the files once no other thread is in a transaction; whoever comes later gets StoreGone."""
@@ -169,7 +173,7 @@ class Environment:
         if not look:
             return
         try:
-            status = os.stat(self._file)
+            status = os.stat(self.file)
             same = (status.st_dev, status.st_ino) == self._identity
         except FileNotFoundError:
             same = False
@@ -226,7 +230,7 @@ class Environment:
     def room(self) -> tuple[int, int, int]:
         """Bytes of the pages that hold something, of the file, and the most that the disk and the map allow."""
         disk = os.statvfs(self.path)
-        file = os.stat(self._file).st_size
+        file = os.stat(self.file).st_size
         return self._used(), file, min(self.max_size, file + disk.f_bavail * disk.f_frsize)
 
     def _used(self) -> int:
@@ -236,7 +240,7 @@ class Environment:
 
     def _allocate(self, wanted: int) -> bool:
         """Have the disk promise the first ``wanted`` bytes of the file, better some more; whether it did."""
-        file = os.open(self._file, os.O_RDWR | os.O_CLOEXEC)
+        file = os.open(self.file, os.O_RDWR | os.O_CLOEXEC)
         try:
             for step in (max(RESERVE, min(wanted // 8, 64 << 20)), 0):
                 target = min(wanted + step, max(self.map_size, wanted))
@@ -280,7 +284,7 @@ class Environment:
                 f"{self.path} has no room ({text}): nothing was changed; free disk space or raise max_size"
             )
         if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.InvalidError):
-            return StoreCorrupt(f"{self.path} is damaged ({text}): restore it from a backup")
+            return StoreCorrupt(f"{self.path} is damaged ({text}): {health.WAY_OUT}")
         return StoreError(f"{self.path}: {text}")
 
 
@@ -297,13 +301,14 @@ def acquire(path: str, create: bool, options: dict[str, Any]) -> Environment:
             raise InvalidArgument(f"{real} is a file: a queue is a directory, name another path") from None
         except OSError as error:
             raise StoreError(f"{real} cannot be made ({error.strerror}): name a path that can be written") from None
-    elif not os.path.exists(os.path.join(real, "data.mdb")):
+    elif not os.path.exists(os.path.join(real, health.FILE)):
         raise StoreGone(f"there is no store at {real}: push a task to make one, or check the path")
     with _registry_lock:
         found = _registry.get(real)
         if found is not None and _is_gone(found):
             found = None  # its users find out by themselves; the new directory gets a handle of its own
         if found is None:
+            health.refuse_backup(real)
             found = _registry[real] = Environment(real, **options)
         elif options["durability"] != found.durability:
             raise InvalidArgument(f"{real} is open in this process with durability={found.durability!r}: use the same")
