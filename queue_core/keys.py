@@ -272,6 +272,11 @@ def grouped_entry(key: bytes) -> int:
     return value
 
 
+def grouped_mark(key: bytes) -> bytes:
+    """The fingerprint in the key of a dead letter of an error group."""
+    return key[1:9]
+
+
 def group_tags(fingerprint: bytes) -> bytes:
     """The prefix of the counts of an error group by tag."""
     return GROUP_TAG + fingerprint

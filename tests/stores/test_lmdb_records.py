@@ -58,6 +58,24 @@ def test_a_scheduled_and_an_expired_record_that_do_not_decode_are_set_aside(tmp_
         assert queue.check() == []
 
 
+def test_a_dead_letter_that_does_not_decode_leaves_its_error_group(tmp_path: Path, clock: Any) -> None:
+    """Retention comes upon it; it is dead still, of another error."""
+    with open_queue(tmp_path, clock=clock) as queue:
+        tasks = [queue.push(n, tag="acme") for n in range(2)]
+        for task in tasks:
+            queue.dead_letter(task.id, "boom")
+        queue.configure(dead_retention=60)
+        entry = queue.get(tasks[0].id).record.entry
+    damage(tmp_path, keys.task(1, State.DEAD, entry), b"\x01no")
+    with open_queue(tmp_path, clock=clock) as queue:
+        for _ in range(2):
+            clock.advance(100)
+            queue.push("x")
+        assert queue.check() == []
+        groups = {group.text: group.count for group in queue.groups() if group.count}
+        assert "boom" not in groups
+
+
 def test_check_finds_what_is_missing_or_too_much(tmp_path: Path) -> None:
     with open_queue(tmp_path) as queue:
         queue.push("one", tag="a", dedupe_key="k")

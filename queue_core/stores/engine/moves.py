@@ -63,7 +63,7 @@ def shift(tx: Records, tag: Tag, old: Record | None, new: Record | None, *, deat
         _dedupe(tx, tag, old, new)
     if tx.book is not None:
         if old is not None and old.state is State.DEAD:
-            ungroup(tx.book, old)
+            leave_group(tx.book, old.group, old.tag)
         if new is not None and new.state is State.DEAD:
             regroup(tx, tx.book, new, death=death)
     _head(tx, tag, old, new)
@@ -146,13 +146,12 @@ def regroup(tx: Records, book: Book, record: Record, *, death: bool) -> None:
     book.put_group(group)
 
 
-def ungroup(book: Book, record: Record) -> None:
-    """A dead letter leaves its group."""
-    group = book.group(record.group)
-    held = book.group_tag(record.group, record.tag)
+def leave_group(book: Book, mark: bytes, tag: int) -> None:
+    """A dead letter of a tag leaves its group."""
+    group, held = book.group(mark), book.group_tag(mark, tag)
     if group is None or not held:
-        raise StoreCorrupt(f"task {tasks.id_text(record.id)} is in no error group; run queue-core check")
-    book.set_group_tag(record.group, record.tag, held - 1)
+        raise StoreCorrupt(f"tag number {tag} has no dead letter in error group {mark.hex()}; run queue-core check")
+    book.set_group_tag(mark, tag, held - 1)
     group.count -= 1
     group.tags -= held == 1
     book.put_group(group)

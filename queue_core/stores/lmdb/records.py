@@ -234,11 +234,8 @@ class LmdbRecords(BookRecords):
             return codec.decode_record(data)
         except StoreCorrupt as error:
             reason = f"the stored record does not decode: {error}"
-        tag, place = self.tag(keys.task_tag(key)), keys.task_place(key)
-        id = next(
-            (entry[1:] for entry, value in self.range(keys.ID) if keys.located(value)[:2] == (tag.number, place)),
-            nonce().to_bytes(16),
-        )
+        tag = self.tag(keys.task_tag(key))
+        id, place = self._name_of(key, tag.number, state)
         version = self.meta.version()
         new = Record(id, tag.number, place, State.DEAD, version, data, self.now, self.now, 0, reason=reason,
                      entry=version, entered=self.now, aged=self.meta.aged)  # fmt: skip
@@ -248,6 +245,8 @@ class LmdbRecords(BookRecords):
         self._write(key, None)
         if index is not None:
             self._write(index, None)
+        if state is State.DEAD and index is not None:
+            self._ungroup(keys.number(index), tag.number)
         new = replace(new, group=moves.group_of(self, new))
         self.put(None, new)
         moves.regroup(self, self, new, death=True)
@@ -259,6 +258,22 @@ class LmdbRecords(BookRecords):
         moves.log(self, Kind.DEAD_LETTER, tag, new, detail=reason)
         moves.review(self, tag)
         return None
+
+    def _name_of(self, key: bytes, tag: int, state: State) -> tuple[bytes, int]:
+        """(id, place) of a task that does not decode, by the id that points to it."""
+        last = keys.task_place(key)  # of a dead letter, its entry
+        dead = state is State.DEAD
+        for entry, value in self.range(keys.ID):
+            number, place, located, order = keys.located(value)
+            if number == tag and (order == last and located is state if dead else place == last):
+                return entry[1:], place
+        return nonce().to_bytes(16), self.meta.place() if dead else last
+
+    def _ungroup(self, entry: int, tag: int) -> None:
+        """A dead letter that does not decode leaves its error group, which only the index can tell."""
+        for key, _ in [one for one in self.range(keys.GROUPED) if keys.grouped_entry(one[0]) == entry]:
+            self._write(key, None)
+            moves.leave_group(self, keys.grouped_mark(key), tag)
 
     def _indexed(self, state: State, upto: int, start: bytes | None = None) -> Iterator[tuple[bytes, int]]:
         """(index key, tag) of tasks of a state, in order, up to an order."""
