@@ -39,7 +39,7 @@ def check(inventory: Inventory) -> list[Finding]:
             say(1, f"{name} belongs to tag number {record.tag}, which is not known")
             continue
         counted[record.tag].add(record.state, 1)
-        if record.state is State.DEAD:
+        if record.state is State.DEAD and (record.group or not inventory.meta.grouped):
             grouped[record.group, record.tag] += 1
         if record.state is State.PENDING:
             heads[record.tag] = min(heads.get(record.tag, (record.place, record.ready)), (record.place, record.ready))

@@ -1,6 +1,7 @@
 """Error groups: dead letters whose error text says the same but for numbers, ids, paths and quoted values. Pure."""
 
 import re
+from collections.abc import Callable
 from hashlib import blake2b
 
 import msgspec
@@ -112,6 +113,12 @@ class Group(msgspec.Struct, array_like=True, gc=False):
     resolved_by: str = ""
     reopened: int = 0
     looked: int = 0  # OTHERS, on the retention clock: when there was no room for another group
+
+    def said(self, mask: Callable[[str], str]) -> str:
+        """Its text as it may be seen. The sample is masked first: normalised, a secret has lost its shape."""
+        if not self.error or self.fingerprint == OTHERS:
+            return mask(self.text)
+        return normalised(mask(self.error))[:TEXT_KEPT]
 
     def died(self, record: Record) -> None:
         """Note a death; a resolved group is open again."""

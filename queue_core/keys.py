@@ -253,6 +253,17 @@ def task_tag(key: bytes) -> int:
     return value
 
 
+def task_state(key: bytes) -> State:
+    """The state in a task key."""
+    return STATE_OF[key[5]]
+
+
+def task_order(key: bytes) -> int:
+    """The order in a task key."""
+    value: int = _u64.unpack_from(key, 6)[0]
+    return value
+
+
 def task_place(key: bytes) -> int:
     """The place in the key of a live task, which ends with it."""
     value: int = _u64.unpack_from(key, len(key) - 8)[0]

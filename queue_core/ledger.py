@@ -206,6 +206,8 @@ class Meta(msgspec.Struct, array_like=True):
     groups: int = 0  # error groups that are known
     plans: int = 0  # plans ever made
     audits: int = 0  # entries of the audit ever written
+    plans_kept: int = 0  # no plan before this one has its selection still
+    grouped: int = 0  # an upgrade under way: dead letters from this entry on may be in no error group yet; 0: all are
     plan_check: int = 0  # on the retention clock: when to look whether a plan's selection has to go; 0: never
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from queue_core.errors import Conflict
-from queue_core.task import SECOND, State
+from queue_core.task import SECOND, Hold, State
 
 PLAN_RETENTION = 7 * 24 * 3600 * SECOND  # on the retention clock: what an undo needs is kept so long after the end
 UNUSED_RETENTION = 30 * 24 * 3600 * SECOND  # the selection of a plan that was not run, or not to its end
@@ -45,6 +45,10 @@ class Before(msgspec.Struct, frozen=True, array_like=True, gc=False):
     due: int
     attempts: int
     reason: str | None
+    entry: int = 0
+    entered: int = 0
+    aged: int = 0
+    hold: Hold | None = None
 
 
 class Selected(msgspec.Struct, frozen=True, gc=False):
@@ -122,6 +126,7 @@ class Plan(msgspec.Struct, array_like=True):
     undo_of: int = 0
     undone_by: int = 0
     kept: bool = True  # whether the selection is still there
+    moved_before: int = 0  # by earlier runs
 
     @property
     def done(self) -> int:
@@ -162,7 +167,7 @@ class Plan(msgspec.Struct, array_like=True):
 # What a run changes is stored by itself: a plan may hold a payload of a megabyte, and its pieces are many.
 _CHANGES = (
     "state", "rate", "canary_passed", "next", "moved", "skipped", "failed", "why", "run", "runner", "beat", "started",
-    "ended", "aged", "note", "undone_by", "kept",
+    "ended", "aged", "note", "undone_by", "kept", "moved_before",
 )  # fmt: skip
 _types = {field.name: field.type for field in msgspec.structs.fields(Plan)}
 Progress: Any = msgspec.defstruct("Progress", [(name, _types[name]) for name in _CHANGES], array_like=True)

@@ -297,7 +297,7 @@ RESTORE = """Bring tasks back from the trash to the state they came from.
     """
 redrive = mover("redrive", "redrive", REDRIVE, "Dead → pending, in a new cycle.", releasing=True)
 purge = mover("purge", "purge", PURGE, "Dead → trash.")
-restore = mover("restore", "restore", RESTORE, "Trash → where it came from.", releasing=True)
+restore = mover("restore", "restore", RESTORE, "Trash → where it came from.")
 cancel = mover(
     "cancel", "cancel", needs_tag=True, short_help="Pending or scheduled → trash.",
     help="""Move tasks that are pending or scheduled to the trash. `queue-core restore` brings them back within 7 days.

@@ -44,8 +44,8 @@ def audit(
     limit: int | None, export: str | None,
 ) -> None:  # fmt: skip
     """Print what people did to the queue, from whatever place, the newest last: who, in which role, what, to which
-    tasks, why, and what came of it; what was refused as well. With --json, one JSON document a line, exact; secrets in
-    what people wrote are masked otherwise.
+    tasks, why, and what came of it; what was refused as well. With --json, one JSON document a line. Secrets in what
+    people wrote are masked.
 
     \b
     Examples:
@@ -128,7 +128,12 @@ def _export(path: str, entries: Iterable[AuditEntry]) -> int:
 
 
 def _json(entry: AuditEntry) -> dict[str, Any]:
-    return asdict(entry) | {"at": plain(moment(entry.at)), "plan": entry.plan or None}
+    from queue_core.redact import configured
+
+    mask = configured()
+    words = {name: getattr(entry, name) for name in ("where", "reason", "intent", "outcome")}
+    masked = {name: text and mask.text(text) for name, text in words.items()}
+    return asdict(entry) | {"at": plain(moment(entry.at)), "plan": entry.plan or None} | masked
 
 
 def _table(entries: Iterable[AuditEntry]) -> str:

@@ -131,8 +131,15 @@ def filter_text(value: Any) -> str:
     return text
 
 
+def filter_given(value: Any) -> str:
+    """A filter that is not empty: an empty variable of a shell does not mean every task. Raises BadParameter."""
+    if not str(value).strip():
+        raise click.BadParameter("it is empty, which would be every task: say --all, where there is one.")
+    return filter_text(value)
+
+
 where_option = click.option(
-    "--where", type=filter_text, metavar="FILTER",
+    "--where", type=filter_given, metavar="FILTER",
     help="The tasks that match, such as 'tag:acme error:timeout age>2h'; queue-core dead list --help has the grammar.",
 )  # fmt: skip
 

@@ -87,7 +87,7 @@ def groups(session: Session, where: str | None, everything: bool) -> None:
         rows = [
             [
                 group.fingerprint.hex(), f"{group.count:,}", f"{group.tags:,}", _ago(group.first, now),
-                _ago(group.last, now), _status(group, now), safe(redactor.text(group.text), 80),
+                _ago(group.last, now), _status(group, now), safe(group.said(redactor.text), 80),
             ]
             for group in shown
         ]  # fmt: skip
@@ -128,7 +128,7 @@ def _status(group: Group, now: datetime) -> str:
 def _group_json(group: Group, redactor: "Redactor") -> dict[str, Any]:
     times = {"first_seen": group.first, "last_seen": group.last, "resolved": group.resolved, "reopened": group.reopened}
     return {
-        "group": group.fingerprint.hex(), "error": redactor.text(group.text), "dead": group.count, "tags": group.tags,
+        "group": group.fingerprint.hex(), "error": group.said(redactor.text), "dead": group.count, "tags": group.tags,
         "deaths": group.deaths, "newest": str(UUID(bytes=group.sample)) if group.sample else None,
         "newest_error": redactor.text(group.error), "resolved_by": group.resolved_by or None,
         **{f"{name}_at": plain(moment(at)) if at else None for name, at in times.items()},
@@ -285,7 +285,7 @@ def show(session: Session, id: str, reveal: bool, reason: str | None) -> None:
 dead.add_command(edit)
 dead.add_command(mover("dead redrive", "redrive", REDRIVE, "Dead → pending, in a new cycle.", releasing=True))
 dead.add_command(mover("dead purge", "purge", PURGE, "Dead → trash."))
-dead.add_command(mover("dead restore", "restore", RESTORE, "Trash → where it came from.", releasing=True))
+dead.add_command(mover("dead restore", "restore", RESTORE, "Trash → where it came from."))
 dead.add_command(mover(
     "dead expunge", "expunge", short_help="Trash → gone for good.",
     help="""Remove tasks from the trash for good; nothing brings them back. Needs the role admin.

@@ -64,7 +64,7 @@ def _group_words(group: Group | None, mask: "Redactor") -> str:
     if group is None:
         return ""
     state = ", resolved" if group.resolved else ""
-    return f": {safe(mask.text(group.text), 200)} ({group.count:,} dead{state})"
+    return f": {safe(group.said(mask.text), 200)} ({group.count:,} dead{state})"
 
 
 def _before(task: Task, payload: bytes) -> Task:

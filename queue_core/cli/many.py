@@ -181,7 +181,9 @@ def undo_question(number: int, action: str, moved: int) -> str:
     return f"Take back what plan {number} ({action.replace('_', '-')}) did to {count(moved)}?"
 
 
-def run(session: Session, operator: "Operator", number: int, rate: float | None = None) -> Plan:
+def run(
+    session: Session, operator: "Operator", number: int, rate: float | None = None, *, skip_canary: bool = False
+) -> Plan:
     """Run a plan with a progress bar. Ctrl-C stops it after the piece it is at, and says how to go on."""
     meter, stop = Meter(operator.queue.plan(number).selected), Stop()
     latest: list[Plan] = []
@@ -194,7 +196,7 @@ def run(session: Session, operator: "Operator", number: int, rate: float | None 
 
     try:
         with stop.heard():
-            plan = operator.run(number, rate=rate, progress=seen, stopped=stop)
+            plan = operator.run(number, rate=rate, skip_canary=skip_canary, progress=seen, stopped=stop)
         if stop():
             raise Interrupted(stop.number)
         return plan

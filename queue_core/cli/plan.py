@@ -145,13 +145,14 @@ def _runner(name: str, help: str, short_help: str) -> click.Command:
     @plan.command(name, help=help, short_help=short_help)
     @number_argument
     @rate_option
+    @click.option("--skip-canary", is_flag=True, help="Go on whatever came of the first tasks.")
     @common
-    def command(session: Session, number: int, rate: float | None, yes: bool) -> None:
+    def command(session: Session, number: int, rate: float | None, skip_canary: bool, yes: bool) -> None:
         with acting(session) as operator:
             one = operator.queue.plan(number)
             if one.left and not one.over:
                 agree_to(session, one, yes)
-            tell(session, operator, run(session, operator, number, rate))
+            tell(session, operator, run(session, operator, number, rate, skip_canary=skip_canary))
 
     return command
 
@@ -171,11 +172,13 @@ run_plan = _runner(
 )  # fmt: skip
 resume_plan = _runner(
     "resume", short_help="Go on with a plan that was stopped.",
-    help="""Go on with a plan that was stopped, or whose process has died, where it was.
+    help="""Go on with a plan that was stopped, or whose process has died, where it was. After a canary that failed,
+    only with --skip-canary.
 
     \b
-    Example:
+    Examples:
       queue-core plan resume 7
+      queue-core plan resume 7 --skip-canary
     """,
 )  # fmt: skip
 

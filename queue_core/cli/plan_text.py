@@ -45,7 +45,7 @@ def plan_text(plan: Plan, redactor: "Redactor", *, void: bool = False) -> str:
     if plan.undo_of:
         facts.append(("takes back", f"plan {plan.undo_of}"))
     if plan.where is not None:
-        facts.append(("where", safe(plan.where, 1_000) or "all there were"))
+        facts.append(("where", safe(redactor.text(plan.where), 1_000) or "all there were"))
     facts += _options(plan, redactor) + _selection(plan, now)
     if plan.started:
         facts += _progress(plan, redactor, now)
@@ -117,7 +117,8 @@ def plan_json(plan: Plan, redactor: "Redactor", *, void: bool = False) -> dict[s
     options, canary = plan.options, plan.canary
     payload = options.payload
     return {
-        "number": plan.number, "action": plan.action, "state": plan.state.value, "void": void, "where": plan.where,
+        "number": plan.number, "action": plan.action, "state": plan.state.value, "void": void,
+        "where": None if plan.where is None else redactor.text(plan.where),
         "reason": redactor.text(plan.reason), "tag": options.tag, "ttl_seconds": options.ttl / SECOND or None,
         "payload": None if payload is None else json.loads(redactor.stored(payload)),
         "actor": plan.actor, "role": plan.role, "origin": plan.origin,
@@ -135,7 +136,9 @@ def plan_json(plan: Plan, redactor: "Redactor", *, void: bool = False) -> dict[s
 
 def plan_table(plans: list[tuple[Plan, bool]]) -> str:
     """Plans, each with whether it is void, a line each."""
-    now = datetime.now(UTC)
+    from queue_core.redact import configured
+
+    now, mask = datetime.now(UTC), configured()
     heads = (">PLAN", "STATE", "ACTION", ">SELECTED", ">MOVED", ">SKIPPED", ">FAILED", ">MADE", "BY", "WHERE")
     rows = [
         [
@@ -143,7 +146,7 @@ def plan_table(plans: list[tuple[Plan, bool]]) -> str:
             f"undo {plan.undo_of}" if plan.undo_of else plan.action.replace("_", "-"),
             *(f"{number:,}" for number in (plan.selected, plan.moved, plan.skipped, plan.failed)),
             f"{since(moment(plan.created), now)} ago", safe(plan.actor, 30),
-            UNKNOWN if plan.where is None else safe(plan.where, 50) or "(all)",
+            UNKNOWN if plan.where is None else safe(mask.text(plan.where), 50) or "(all)",
         ]
         for plan, void in plans
     ]  # fmt: skip

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from queue_core.control.audit import control_of, note
 from queue_core.control.person import Person, reasoned, worded
-from queue_core.control.roles import Role, needs
+from queue_core.control.roles import Role, needs, permit
 from queue_core.errors import Conflict, QueueError, TaskNotFound
 from queue_core.groups import Group
 from queue_core.query import quote
@@ -102,7 +102,13 @@ class Acting(Person):
 
     @needs(Role.OPERATOR)
     def configure(self, tag: str | None = None, *, reason: str = "", **settings: Any) -> Settings:
-        """Change settings of a tag, or (None) of the queue: see ``Queue.configure``."""
+        """Change settings of a tag, or (None) of the queue: see ``Queue.configure``.
+
+        A ``dead_retention`` removes dead letters for good: it needs the role admin, and a reason.
+        """
+        if settings.get("dead_retention") is not None:
+            permit(self, Role.ADMIN, "a retention of dead letters")
+            reason = reasoned("expunge", reason)
         entry = self._entry(
             "configure", None if tag is None else f"tag:{quote(tag)}", reason,
             intent=" ".join(f"{name}={value}" for name, value in settings.items()), outcome="set",
@@ -141,6 +147,7 @@ class Acting(Person):
         entry = self._entry(
             action, None, clean_text(reason), intent=f"silent since {older_than.isoformat()}" if older_than else "all"
         )
+        note(self.queue, worded(entry, "begun"))
         try:
             done = act()
         except QueueError as error:

@@ -12,7 +12,6 @@ from queue_core.task import LIVE, Record, State, id_text, moment
 
 SAMPLE = 5  # tasks that are named
 TAGS, NAME = 100, 200  # tags that are counted by name, and characters of one
-HOLDS_KEY = frozenset({"redrive", "restore", "move_tag"})  # what may run into a dedupe key that another task holds
 
 
 @dataclass
@@ -83,13 +82,28 @@ def _hindrance(
 ) -> str | None:
     if record.state not in states:
         return f"it is {record.state}"
+    if not record.version:
+        return "its record does not decode: run queue-core check"
     if action == "move_tag" and name == tag:
         return "it is in that tag already"
-    if record.dedupe_key is not None and action in HOLDS_KEY and record.state not in LIVE:
-        holder = reader.holder(record.tag, record.dedupe_key)
+    if record.dedupe_key is not None and _will_hold(record, action):
+        holder = reader.holder(tag if action == "move_tag" and tag is not None else name, record.dedupe_key)
         if holder is not None and holder != record.id:
             return "its dedupe key is held by another task"
     return None
+
+
+def _will_hold(record: Record, action: str) -> bool:
+    """Whether the action makes a task hold its dedupe key that does not hold it there now."""
+    match action:
+        case "redrive":
+            return True
+        case "restore":
+            return record.origin in LIVE
+        case "move_tag":
+            return record.state in LIVE
+        case _:
+            return False
 
 
 def by_id(reader: Reader, ids: Iterable[tuple[bytes, int | None]]) -> Iterator[Found | str]:

@@ -23,7 +23,7 @@ from queue_core.task import Task, clean_text, parse_id
 Seen = Id | tuple[Id, int | None] | Task  # a task, with the version that was seen
 
 FOR_GOOD = frozenset({"expunge"})
-RELEASING = frozenset({"redrive", "requeue", "restore", "move_tag"})  # tasks that workers then take: a canary can tell
+RELEASING = frozenset({"redrive", "requeue"})  # tasks that workers then take: a canary can tell
 PLANNED = frozenset(ACTIONS) - {"replace"}
 FILL = 1_000  # parts of a selection in one commit
 
@@ -91,11 +91,12 @@ class Planning(Person):
 
     @needs(Role.OPERATOR)
     def run(
-        self, number: int, *, rate: float | None = None, progress: Progress | None = None,
+        self, number: int, *, rate: float | None = None, skip_canary: bool = False, progress: Progress | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> Plan:  # fmt: skip
         """Move the tasks of a plan that are still as they were frozen; also to resume it. Returns it as it is then.
 
+        ``skip_canary``: all others follow, whatever comes of the first ones, as after a canary that failed.
         ``progress`` is called with the plan after each piece, ``stopped`` is asked before each. One run at a time: a
         Conflict while another goes on. An interrupt stops the plan; what was moved stays moved, and is known.
         """
@@ -103,8 +104,10 @@ class Planning(Person):
         if plan.action in FOR_GOOD:
             permit(self, Role.ADMIN, plan.action)
         runner, pace = f"{self.actor} at {runner_name()}", _rate(rate)
-        claimed = self.queue.perform(lambda store: control_of(store).claim(number, runner, pace))
         entry = self._entry("run", plan.where, plan.reason, intent=plan.action)
+        claimed = self.queue.perform(
+            lambda store: control_of(store).claim(number, runner, entry, rate=pace, skip_canary=skip_canary)
+        )
         return Run(self.queue, claimed, entry, progress, stopped).to_the_end()
 
     @needs(Role.OPERATOR)

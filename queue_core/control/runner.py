@@ -15,7 +15,7 @@ from queue_core.queue import Queue
 from queue_core.task import State, parse_id
 
 PIECE_SECONDS = 0.008  # what a piece may take of the write lock, so that a lease does not wait for long
-LEAST, MOST = 16, 1_000  # tasks in a piece
+FIRST, MOST = 16, 1_000  # tasks in the first piece, and in any
 REST = 0.25  # of the time of a piece, left to others before the next
 BEAT = 4.0  # seconds between two signs of life
 POLL = 0.2  # seconds between two looks at the canary, or for a stop
@@ -39,7 +39,8 @@ class Run:
         self._entry = entry
         self._progress = progress or (lambda _: None)
         self._stopped = stopped
-        self._size = LEAST
+        self._size = FIRST
+        self._grows = len(plan.options.payload or b"")
         self._began = time.monotonic()
         self._before = plan.done
         self._beat = self._began
@@ -75,8 +76,10 @@ class Run:
         self._progress(self._plan)
 
     def _advance(self, limit: int) -> None:
-        number, run, entry = self._plan.number, self._run, self._entry
-        self._plan = self._queue.perform(lambda store: control_of(store).advance(number, run, limit, entry))
+        number, run, entry, grows = self._plan.number, self._run, self._entry, limit * self._grows
+        self._plan = self._queue.perform(
+            lambda store: control_of(store).advance(number, run, limit, entry, grows=grows)
+        )
         self._beat = time.monotonic()
         self._progress(self._plan)
 
@@ -102,7 +105,7 @@ class Run:
         took = time.monotonic() - began
         if min(limits) == self._size:
             ideal = int(self._size * PIECE_SECONDS / max(took, 1e-6))
-            self._size = max(LEAST, min(MOST, ideal, 2 * self._size))
+            self._size = max(1, min(MOST, ideal, 2 * self._size))
         time.sleep(took * REST)
 
     def _rest(self, seconds: float) -> None:
@@ -127,7 +130,7 @@ class Run:
             if failed > (1 - canary.success) * canary.size + 1e-9:
                 self._stop(
                     f"the canary failed: of {canary.size:,} tasks {succeeded:,} succeeded and {failed:,} did not, "
-                    f"{canary.success:.0%} had to"
+                    f"{canary.success:.0%} had to; to go on all the same, resume it and skip the canary"
                 )
                 return False
             if not waiting:

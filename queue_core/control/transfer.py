@@ -26,10 +26,23 @@ from queue_core.queue import check_tag
 from queue_core.redact import Redactor
 from queue_core.stores.base import Adopted, Found
 from queue_core.stores.files.documents import load_task, task_fields
-from queue_core.task import Attempt, Record, State, clean_text, id_text, moment
+from queue_core.task import LAST_MOMENT, Record, State, clean_text, id_text, moment
 
 BATCH, BATCH_BYTES = 1_000, 16 << 20  # tasks, and bytes of payload, taken in by one commit
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the beginning of a formula
+FORMULA = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+    "\n",
+    "＝",
+    "＋",
+    "－",
+    "＠",
+)  # what a spreadsheet takes for the beginning of a formula
+MOST = 1 << 62  # of a number of a task
 COLUMNS = (
     "id", "tag", "state", "created", "entered", "attempts", "max_attempts", "leases", "cycle", "dedupe_key", "group",
     "reason", "error", "payload",
@@ -84,26 +97,27 @@ class Moving(Person):
         expression = parse(where)
         done, complete = 0, True
         mask = self.redactor if masked else None
-        with _replacing(target) as file, self.queue.view() as view:
-            at, search = moment(view.reader.now).isoformat(), Search(view.reader, expression, mask=self.redactor)
-            write = _writer(file, target.suffix, mask)
-            for page in search.pages():
-                for found in page[: None if limit is None else limit - done]:
-                    write(found)
-                done += len(page) if limit is None else min(len(page), limit - done)
-                over = limit is not None and done >= limit
-                if over or (progress is not None and progress(search.scanned, search.total) is False):
-                    complete = search.scanned >= search.total and (limit is None or search.found <= limit)
-                    break
-            scanned = search.scanned
-        export = Export(
-            target, target.suffix[1:], where, at, done, scanned, complete, masked, _digest(target)
-        )  # fmt: skip
-        about = {name: value for name, value in vars(export).items() if name != "path"} | {"file": target.name}
-        with _replacing(beside(target)) as file:
-            json.dump(about, file, ensure_ascii=False, indent=2)
-        if not masked:
-            note(self.queue, self._entry("export", where, "", count=done, outcome="written unmasked"))
+        with _replacing(target) as file:
+            with self.queue.view() as view:
+                at, search = moment(view.reader.now).isoformat(), Search(view.reader, expression, mask=self.redactor)
+                write = _writer(file, target.suffix, mask)
+                for page in search.pages():
+                    for found in page[: None if limit is None else limit - done]:
+                        write(found)
+                    done += len(page) if limit is None else min(len(page), limit - done)
+                    over = limit is not None and done >= limit
+                    if over or (progress is not None and progress(search.scanned, search.total) is False):
+                        complete = search.scanned >= search.total and (limit is None or search.found <= limit)
+                        break
+            file.flush()
+            export = Export(
+                target, target.suffix[1:], where, at, done, search.scanned, complete, masked, _digest(Path(file.name))
+            )
+            about = {name: value for name, value in vars(export).items() if name != "path"} | {"file": target.name}
+            with _replacing(beside(target)) as side:
+                json.dump(about, side, ensure_ascii=False, indent=2)
+            if not masked:  # before it is there: what cannot be written down is not done
+                note(self.queue, self._entry("export", where, "", count=done, intent=target.name, outcome="unmasked"))
         return export
 
     @needs(Role.OPERATOR)
@@ -117,7 +131,9 @@ class Moving(Person):
         InvalidArgument for a file that was masked, cut off, changed, or has a line that is no task.
         """
         source = Path(path)
-        total = _check(source)
+        with self.queue.view() as view:
+            most = view.reader.meta.max_payload
+        total = _check(source, most)
         outcome = Import(tasks=total)
         if dry_run:
             with self.queue.view() as view:
@@ -125,6 +141,7 @@ class Moving(Person):
             outcome.left_out.update({"a task of this id is here already": known} if known else {})
             return outcome
         entry = self._entry("import", None, clean_text(reason), intent=f"{source.name}: {total:,} tasks")
+        note(self.queue, replace(entry, outcome="begun"))
         seen = 0
         try:
             for batch in _batches(_read(source)):
@@ -154,7 +171,7 @@ def _replacing(path: Path) -> Iterator[TextIO]:
     """A file that takes the place of another when it is whole and flushed."""
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        with new.open("w", encoding="utf-8", errors="strict", newline="") as file:
+        with open(new, "w", encoding="utf-8", newline="", opener=_for_its_owner) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -165,6 +182,11 @@ def _replacing(path: Path) -> Iterator[TextIO]:
         ) from error
     finally:
         new.unlink(missing_ok=True)
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    """It may hold secrets."""
+    return os.open(path, flags, 0o600)
 
 
 def _writer(file: TextIO, suffix: str, mask: Redactor | None) -> Callable[[Found], None]:
@@ -214,13 +236,19 @@ def _digest(path: Path) -> str:
 # --- reading ----------------------------------------------------------------------------------------
 
 
-def _check(path: Path) -> int:
+def _check(path: Path, most: int) -> int:
     """How many tasks a file holds. Raises InvalidArgument unless all of them can be taken in."""
     if path.suffix != ".ndjson":
         raise InvalidArgument(f"{path.name!r} is no .ndjson: only an export to NDJSON can be imported")
     about = beside(path)
     try:
-        total = sum(1 for _ in _read(path))
+        total = 0
+        for total, item in enumerate(_read(path), 1):
+            if len(item.record.payload) > most:
+                raise InvalidArgument(
+                    f"{path.name}, line {total:,}: its payload is {len(item.record.payload):,} bytes, and the limit of "
+                    f"this queue is {most:,}: raise max_payload with configure() first"
+                )
         if not about.exists():
             return total
         told = json.loads(about.read_text())
@@ -268,12 +296,28 @@ def _plausible(record: Record) -> None:
     ended = record.leases - (record.state is State.INFLIGHT)
     if not 0 <= record.attempts <= record.leases or len(record.history) != min(ended, 100):
         raise ValueError(f"{record.attempts} attempts of {record.leases} leases, {len(record.history)} of them told")
-    if record.max_attempts < 1 or record.cycle < 1 or len(record.id) != 16:
-        raise ValueError("an id, a cycle or max_attempts that no task has")
+    if record.max_attempts < 1 or record.cycle < 1:
+        raise ValueError("a cycle or max_attempts that no task has")
     if record.state is State.TRASH and record.origin not in (State.PENDING, State.SCHEDULED, State.DEAD):
         raise ValueError("it is in trash, and came from nowhere")
-    if not all(isinstance(attempt, Attempt) for attempt in record.history):
-        raise ValueError("an attempt is none")
+    times = [record.created, record.ready, record.due, record.entered]
+    numbers = [record.attempts, record.max_attempts, record.leases, record.cycle, record.defers]
+    texts = [record.error, record.reason, record.dedupe_key]
+    for attempt in record.history:
+        times += [attempt.started, attempt.ended]
+        numbers += [attempt.number, attempt.cycle]
+        texts += [attempt.owner, attempt.error]
+    if record.hold is not None:
+        times += [record.hold.leased, record.hold.beat, record.hold.expires]
+        numbers += [record.hold.fence, record.hold.ttl]
+        texts.append(record.hold.owner)
+    times += [edit.at for edit in record.edits]
+    if not all(0 <= at <= LAST_MOMENT for at in times):
+        raise ValueError("a time before 1970 or after the year 9999")
+    if not all(0 <= number < MOST for number in numbers):
+        raise ValueError("a number that no store can hold")
+    if not all(text is None or clean_text(text) == text for text in texts):
+        raise ValueError("a text that no store can hold")
 
 
 def _batches(items: Iterable[Adopted]) -> Iterator[list[Adopted]]:

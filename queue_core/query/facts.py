@@ -69,6 +69,10 @@ class Facts:
         return None if error is None else self._mask.text(error)
 
     @property
+    def dedupe(self) -> str | None:
+        return None if self.record.dedupe_key is None else self._mask.text(self.record.dedupe_key)
+
+    @property
     def reason(self) -> str | None:
         return None if self.record.reason is None else self._mask.text(self.record.reason)
 

@@ -117,7 +117,7 @@ def _fields() -> list[Field]:
         Field("cycle", count, "1, and one more for every redrive", "cycle>1", attrgetter("record.cycle")),
         Field("defers", count, "how often it was put off", "defers>5", attrgetter("record.defers")),
         Field("version", count, "number of its last change", "version<=120000", attrgetter("record.version")),
-        Field("dedupe", name, "the dedupe key, exactly", "dedupe:order-42", attrgetter("record.dedupe_key")),
+        Field("dedupe", name, "the dedupe key, exactly", "dedupe:order-42", attrgetter("dedupe")),
         Field("size", size, "bytes of the payload as JSON", "size>64KiB", attrgetter("size")),
         Field("payload", Kind.PAYLOAD, "part of the payload as JSON text, or one value in it by its path",
               "payload.user.id:42", attrgetter("payload")),

@@ -151,8 +151,8 @@ class Reader(Protocol):
 
     def find(self, id: bytes) -> Found | None: ...
 
-    def holder(self, tag: int, key: str) -> bytes | None:
-        """The task that holds a dedupe key of a tag, by the tag's number."""
+    def holder(self, tag: str, key: str) -> bytes | None:
+        """The task that holds a dedupe key of a tag."""
 
     def groups(self) -> list[Group]:
         """Error groups, those with dead letters and those that had some."""
@@ -197,11 +197,13 @@ class Control(Protocol):
     def undo(self, plan: Plan, entry: AuditEntry) -> Done[Plan]:
         """A plan, frozen, that gives back what ``plan.undo_of`` has moved, which ends. Conflict."""
 
-    def claim(self, number: int, runner: str, rate: float | None = None) -> Done[Plan]:
+    def claim(
+        self, number: int, runner: str, entry: AuditEntry, *, rate: float | None = None, skip_canary: bool = False
+    ) -> Done[Plan]:
         """Begin a run, from now on at a rate, if one is given. Conflict while another goes on, and when the plan is
         over or void."""
 
-    def advance(self, number: int, run: int, limit: int, entry: AuditEntry) -> Done[Plan]:
+    def advance(self, number: int, run: int, limit: int, entry: AuditEntry, *, grows: int = 0) -> Done[Plan]:
         """Each of the next tasks is moved if it is as it was frozen, and what came of it is noted. Conflict for any
         run but the newest; ``entry`` is written with the outcome when the last task is dealt with."""
 

@@ -39,7 +39,7 @@ class EmbeddedControl:
             for part, data in enumerate(parts, first):
                 book.put_selection(number, part, data)
 
-        return self._do(put, grows=sum(map(len, parts)))
+        return self._do(put)  # small, and what a full store is drained by
 
     def freeze(self, plan: Plan, entry: AuditEntry) -> Done[Plan]:
         return self._do(lambda tx, book: plans.freeze(tx, book, plan, entry))
@@ -47,11 +47,13 @@ class EmbeddedControl:
     def undo(self, plan: Plan, entry: AuditEntry) -> Done[Plan]:
         return self._do(lambda tx, book: plans.undo(tx, book, plan, entry))
 
-    def claim(self, number: int, runner: str, rate: float | None = None) -> Done[Plan]:
-        return self._do(lambda tx, book: plans.claim(tx, book, number, runner, rate))
+    def claim(
+        self, number: int, runner: str, entry: AuditEntry, *, rate: float | None = None, skip_canary: bool = False
+    ) -> Done[Plan]:
+        return self._do(lambda tx, book: plans.claim(tx, book, number, runner, rate, skip_canary, entry))
 
-    def advance(self, number: int, run: int, limit: int, entry: AuditEntry) -> Done[Plan]:
-        return self._do(lambda tx, book: plans.advance(tx, book, number, run, limit, entry))
+    def advance(self, number: int, run: int, limit: int, entry: AuditEntry, *, grows: int = 0) -> Done[Plan]:
+        return self._do(lambda tx, book: plans.advance(tx, book, number, run, limit, entry), grows=grows)
 
     def passed(self, number: int, run: int) -> Done[Plan]:
         return self._do(lambda _, book: plans.passed(book, number, run))

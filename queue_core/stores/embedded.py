@@ -76,8 +76,9 @@ class RecordReader:
         record = self._records.find(id)
         return Found(record, self._records.tag(record.tag).name) if record is not None else None
 
-    def holder(self, tag: int, key: str) -> bytes | None:
-        return self._records.holder(tag, key)
+    def holder(self, tag: str, key: str) -> bytes | None:
+        known = self._records.find_tag(tag)
+        return self._records.holder(known.number, key) if known is not None else None
 
     def groups(self) -> list[Group]:
         return groups.groups(self._records)

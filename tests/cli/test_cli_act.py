@@ -113,7 +113,11 @@ def test_configure_shows_and_changes(queue: Queue) -> None:
     }  # fmt: skip
     changed = json.loads(run("configure", "acme", "--max-inflight", "none", "--max-pending", "0", "--json").stdout)
     assert (changed["max_inflight"], changed["max_pending"], changed["weight"]) == (None, 0, 3)
-    run("configure", "--dead-retention", "30d", "--max-payload", "100")
+    assert (
+        "a retention of dead letters needs the role admin" in run("configure", "--dead-retention", "30d", code=3).stderr
+    )
+    assert "needs a reason" in run("configure", "--dead-retention", "30d", "--role", "admin", code=2).stderr
+    run("configure", "--dead-retention", "30d", "--max-payload", "100", "--role", "admin", "--reason", "law")
     with pytest.raises(errors.InvalidPayload, match="100"):
         queue.push("x" * 200)
     run("configure", "--dead-retention", "none")

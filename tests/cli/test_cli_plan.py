@@ -160,10 +160,10 @@ def test_what_ends_a_run_is_told_with_how_to_go_on(queue: Queue, monkeypatch: py
     kill_off(queue, 40)
     advance, calls = EmbeddedControl.advance, iter(range(100))
 
-    def full(control: EmbeddedControl, *given: Any) -> Done[Plan]:
+    def full(control: EmbeddedControl, *given: Any, **more: Any) -> Done[Plan]:
         if next(calls) == 1:
             raise StoreFull("no room: make some")
-        return advance(control, *given)
+        return advance(control, *given, **more)
 
     monkeypatch.setattr(EmbeddedControl, "advance", full)
     told = run("redrive", "--all", "--yes", code=4)

@@ -51,7 +51,7 @@ def test_an_unmasked_export_comes_back(queue: Queue, tmp_path: Path) -> None:
     }  # fmt: skip
     with open_queue(url) as other:
         assert ids(other, "dead") == ids(queue, "dead")
-        assert [entry.reason for entry in other.audit()] == ["moved", ""]
+        assert [entry.reason for entry in other.audit()] == ["moved", "moved", "", ""]
         assert other.check() == []
 
 
@@ -60,4 +60,12 @@ def test_a_masked_export_is_not_imported(queue: Queue, tmp_path: Path) -> None:
     file = str(tmp_path / "dead.ndjson")
     run("dead", "export", file)
     assert "import an unmasked export" in run("dead", "import", file, "--yes", code=2).stderr
+    assert queue.counts().dead == 2
+
+
+def test_an_empty_filter_is_not_every_task(queue: Queue) -> None:
+    """As of a variable of a shell that is not set."""
+    kill_off(queue, 2)
+    for command in (["redrive"], ["dead", "purge", "--reason", "x"], ["cancel", "--reason", "x"]):
+        assert "it is empty, which would be every task" in run(*command, "--where", " ", "--yes", code=2).stderr
     assert queue.counts().dead == 2

@@ -244,7 +244,7 @@ def test_a_key_is_free_after_every_exit(queue: Queue, name: str, key: str) -> No
 def test_an_id_that_exists_comes_before_a_held_key(queue: Queue) -> None:
     queue.push("holder", tag="a", dedupe_key="k")
     other = queue.push("other", tag="a")
-    with pytest.raises(Conflict, match=r"dedupe key 'k' of tag 'a' is held by task .*wait until that one has ended"):
+    with pytest.raises(Conflict, match=r"the dedupe key of .* in tag 'a' is held by .*wait until that one has ended"):
         queue.push("new", tag="a", id=other.id, dedupe_key="k")
     assert queue.get(other.id) == other
 

@@ -116,3 +116,12 @@ def test_tasks_that_were_skipped_are_not_among_the_canary(queue: Queue, operator
     with working(queue, queue.ack):
         done = operator.run(plan.number)
     assert (done.moved, done.skipped, done.canary_passed) == (5, 5, True)
+
+
+def test_a_canary_that_failed_can_be_skipped(queue: Queue, operator: Operator) -> None:
+    dead(queue, 10)
+    plan = operator.plan("redrive", "", canary=2, success=1)
+    with working(queue, lambda lease: (queue.nack(lease, "still down"), None)[1]):
+        assert operator.run(plan.number).state is PlanState.STOPPED
+        assert operator.run(plan.number).state is PlanState.STOPPED
+    assert operator.run(plan.number, skip_canary=True).moved == 10

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from acting import dead
 
-from queue_core import Conflict, InvalidArgument, InvalidPayload, Queue, State, TaskNotFound, open_queue
+from queue_core import Conflict, InvalidArgument, InvalidPayload, NotPermitted, Queue, State, TaskNotFound, open_queue
 from queue_core.control import Operator
 from queue_core.task import moment
 
@@ -118,7 +118,7 @@ def test_recovery_is_one_entry_with_its_count(queue: Queue, operator: Operator, 
     assert (last(queue).action, last(queue).count, last(queue).outcome) == ("requeue_inflight", 5, "5 done")
     queue.lease_many(2)
     assert operator.dead_letter_inflight(older_than=datetime.now(UTC), reason="host lost") == 2
-    assert len(queue.audit()) == 3
+    assert len(queue.audit()) == 6
 
 
 def test_a_group_is_resolved_and_reopened_by_the_next_death(queue: Queue, operator: Operator) -> None:
@@ -175,3 +175,24 @@ def test_where_no_audit_is_kept_entries_go_to_the_log(
     assert '"reason": "not wanted"' in said[0]
     assert '"action": "configure"' in said[1]
     assert "refused" in said[2]
+
+
+def test_a_retention_of_dead_letters_is_for_admins_and_has_a_reason(
+    queue: Queue, operator: Operator, admin: Operator
+) -> None:
+    """It removes for good."""
+    with pytest.raises(NotPermitted, match="a retention of dead letters needs the role admin"):
+        operator.configure(dead_retention=0)
+    with pytest.raises(InvalidArgument, match="needs a reason"):
+        admin.configure(dead_retention=0)
+    assert admin.configure(dead_retention=60, reason="law").dead_retention == 60
+    assert operator.configure(dead_retention=None).dead_retention is None
+    assert [entry.reason for entry in queue.audit()] == ["law", ""]
+
+
+def test_what_takes_several_commits_is_written_before_and_after(queue: Queue, operator: Operator) -> None:
+    """So that a process that is killed in between leaves a trace."""
+    queue.push_many([1, 2])
+    queue.lease_many(2)
+    operator.requeue_inflight()
+    assert [(entry.count, entry.outcome) for entry in queue.audit()] == [(0, "begun"), (2, "2 done")]

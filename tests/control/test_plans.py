@@ -213,31 +213,34 @@ def test_a_search_can_be_ended_and_then_there_is_no_plan(queue: Queue, operator:
 
 
 def test_progress_is_told_after_each_piece(queue: Queue, operator: Operator) -> None:
-    dead(queue, 2 * runner.LEAST + 1)
+    dead(queue, 2 * runner.FIRST + 1)
     seen: list[Plan] = []
     operator.run(operator.plan("redrive", "").number, progress=seen.append)
     assert seen[0].done == 0
-    assert seen[1].done == runner.LEAST
+    assert seen[1].done == runner.FIRST
     assert seen[-1].state is PlanState.FINISHED
     assert [plan.done for plan in seen] == sorted(plan.done for plan in seen)
 
 
 def test_a_run_that_is_stopped_can_be_resumed(queue: Queue, operator: Operator) -> None:
-    ids = dead(queue, 3 * runner.LEAST)
+    ids = dead(queue, 3 * runner.FIRST)
     plan = operator.plan("redrive", "")
     asked = iter([False, True])
     stopped = operator.run(plan.number, stopped=lambda: next(asked))
-    assert (stopped.state, stopped.moved, stopped.note) == (PlanState.STOPPED, runner.LEAST, "asked to stop")
-    assert stopped.outcome == f"{runner.LEAST} of {3 * runner.LEAST} moved, {2 * runner.LEAST} not reached"
-    assert queue.counts().dead == 2 * runner.LEAST
+    assert (stopped.state, stopped.moved, stopped.note) == (PlanState.STOPPED, runner.FIRST, "asked to stop")
+    assert stopped.outcome == f"{runner.FIRST} of {3 * runner.FIRST} moved, {2 * runner.FIRST} not reached"
+    assert queue.counts().dead == 2 * runner.FIRST
     done = operator.run(plan.number)
-    assert (done.state, done.moved, done.skipped) == (PlanState.FINISHED, 3 * runner.LEAST, 0)
+    assert (done.state, done.moved, done.skipped) == (PlanState.FINISHED, 3 * runner.FIRST, 0)
     assert [task.id for task in queue.tasks("pending", limit=100)] == ids
-    assert [entry.outcome.split(":")[0] for entry in queue.audit() if entry.action == "run"] == ["stopped", "finished"]
+    assert [entry.outcome.split(":")[0] for entry in queue.audit() if entry.action == "run"] == [
+        "begun", "stopped", "begun", "finished",
+    ]  # fmt: skip
+    assert [entry.count for entry in queue.audit() if entry.action == "run"] == [0, runner.FIRST, 0, 2 * runner.FIRST]
 
 
 def test_another_person_stops_a_run_that_goes_on(queue: Queue, operator: Operator) -> None:
-    dead(queue, 3 * runner.LEAST)
+    dead(queue, 3 * runner.FIRST)
     plan = operator.plan("redrive", "", rate=40)
     other = Operator(queue, "bob", origin="test")
     ended: list[Plan] = []
@@ -248,7 +251,7 @@ def test_another_person_stops_a_run_that_goes_on(queue: Queue, operator: Operato
     thread.join(30)
     assert ended[0].state is PlanState.STOPPED
     assert ended[0].note == "stopped by bob: wrong tag"
-    assert ended[0].moved == stopped.moved < 3 * runner.LEAST
+    assert ended[0].moved == stopped.moved < 3 * runner.FIRST
     assert queue.counts().pending == stopped.moved
 
 
@@ -275,7 +278,7 @@ def test_one_run_at_a_time(queue: Queue, operator: Operator, clock: Any) -> None
 def test_a_run_that_fell_silent_is_replaced_and_moves_nothing_more(
     queue: Queue, operator: Operator, clock: Any
 ) -> None:
-    ids = dead(queue, 3 * runner.LEAST)
+    ids = dead(queue, 3 * runner.FIRST)
     plan = operator.plan("redrive", "")
     late = Operator(queue, "late")
     taken: list[Plan] = []
@@ -287,14 +290,14 @@ def test_a_run_that_fell_silent_is_replaced_and_moves_nothing_more(
             taken.append(operator.run(plan.number))
 
     ended = late.run(plan.number, progress=hang)
-    assert taken[0].moved == 3 * runner.LEAST
+    assert taken[0].moved == 3 * runner.FIRST
     assert ended == queue.plan(plan.number)
     assert [id for id, _ in results(queue, ended, Verdict.MOVED)] == ids
     assert any("fell silent" in entry.outcome for entry in queue.audit())
 
 
 def test_an_interrupt_stops_the_plan_and_is_raised(queue: Queue, operator: Operator) -> None:
-    dead(queue, 3 * runner.LEAST)
+    dead(queue, 3 * runner.FIRST)
     plan = operator.plan("redrive", "")
 
     def interrupt(seen: Plan) -> None:
@@ -304,7 +307,7 @@ def test_an_interrupt_stops_the_plan_and_is_raised(queue: Queue, operator: Opera
     with pytest.raises(KeyboardInterrupt):
         operator.run(plan.number, progress=interrupt)
     left = queue.plan(plan.number)
-    assert (left.state, left.moved) == (PlanState.STOPPED, runner.LEAST)
+    assert (left.state, left.moved) == (PlanState.STOPPED, runner.FIRST)
     assert "KeyboardInterrupt" in left.note
     assert operator.run(plan.number).state is PlanState.FINISHED
 
@@ -408,3 +411,42 @@ def test_what_came_of_a_plan_is_read_in_pages(queue: Queue, operator: Operator) 
             assert [(at, id) for at, id, _ in pages] == list(enumerate(expected, 1))
         assert [id for _, id, _ in view.outcome(plan.number, verdict=Verdict.SKIPPED)] == [ids[1]]
         assert view.outcome(plan.number, verdict=Verdict.SKIPPED, after=2) == []
+
+
+def test_only_what_would_hold_a_key_is_kept_from_moving_by_it(queue: Queue, operator: Operator) -> None:
+    (letter,) = dead(queue, dedupe_key="k")
+    queue.push("holder", tag="acme", dedupe_key="k")
+    queue.purge(letter)
+    assert operator.plan("restore", "").selected == 1, "dead, it holds nothing"
+    queue.restore(letter)
+    assert operator.plan("move_tag", "state:dead", tag="bolt").selected == 1
+    queue.push("there", tag="bolt", dedupe_key="k")
+    plan = operator.plan("move_tag", "state:pending tag:acme", tag="bolt")
+    assert (plan.selected, plan.ineligible) == (0, {"its dedupe key is held by another task": 1})
+
+
+def test_each_run_is_written_by_who_ran_it_with_what_it_moved(queue: Queue, operator: Operator, clock: Any) -> None:
+    dead(queue, 3 * runner.FIRST)
+    plan = operator.plan("redrive", "")
+    bob, carl = Operator(queue, "bob"), Operator(queue, "carl")
+
+    def die(seen: Plan) -> None:
+        if seen.moved:
+            raise _Died
+
+    patched = pytest.MonkeyPatch()
+    patched.setattr(runner.Run, "_stop", lambda *_: None)  # as a killed process leaves it
+    with pytest.raises(_Died):
+        bob.run(plan.number, progress=die)
+    patched.undo()
+    clock.advance(60)
+    carl.run(plan.number)
+    told = [(entry.actor, entry.count, entry.outcome.split(":")[0]) for entry in queue.audit() if entry.action == "run"]
+    assert told[0] == ("bob", 0, "begun")
+    assert told[1][:2] == ("carl", 0)
+    assert told[1][2].startswith("begun, after bob at ")
+    assert told[2] == ("carl", 2 * runner.FIRST, "finished")
+
+
+class _Died(Exception):
+    pass

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from queue_core import InvalidArgument, Queue, State, StoreFull, open_queue
-from queue_core.control import Operator
+from queue_core.control import Operator, transfer
 from queue_core.control.transfer import Moving, beside, neutral
 from queue_core.task import Task
 
@@ -168,6 +169,13 @@ def test_a_neutral_cell_is_told_from_a_formula(text: str) -> None:
         (lambda text: "[1]\n" + text, "line 1: no task"),
         (lambda text: text.replace('"tag": "acme"', '"tag": 5', 1), "line 1"),
         (lambda text: text.replace("{", "", 1), "line 1: no task"),
+        (
+            lambda text: re.sub(r'"entered": "[^"]*"', '"entered": 9223372036854775808', text, count=1),
+            "line 1: no task",
+        ),
+        (lambda text: text.replace('"cycle": 1,', f'"cycle": {2**70},'), "line 1: no task"),
+        (lambda text: text.replace('"dedupe_key": null', r'"dedupe_key": "\ud800"'), "line 1: no task"),
+        (lambda text: text.replace('"due": null', '"due": -5'), "line 1: no task"),
     ],
 )
 def test_a_file_that_was_spoiled_is_refused_whole(
@@ -263,3 +271,29 @@ def test_any_task_comes_back_as_it_was(tmp_path: Path, payload: Any, tag: str, e
 
 def test_export_is_a_part_of_the_operator() -> None:
     assert issubclass(Operator, Moving)
+
+
+def test_a_payload_that_is_too_large_here_is_named_before_any_is_taken(
+    queue: Queue, admin: Operator, other: Queue, tmp_path: Path
+) -> None:
+    queue.push_many(["x", "y" * 200, "z"])
+    admin.export_tasks(tmp_path / "all.ndjson", masked=False)
+    other.configure(max_payload=100)
+    with pytest.raises(InvalidArgument, match="line 2: its payload is 202 bytes, and the limit of this queue is 100"):
+        Operator(other, "bob").import_tasks(tmp_path / "all.ndjson")
+    assert other.counts().all == 0
+
+
+def test_an_unmasked_export_is_for_its_owner_and_written_down_before_it_is_there(
+    queue: Queue, admin: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue.push({"password": "hunter2"})
+    path = tmp_path / "all.ndjson"
+    with monkeypatch.context() as patched:
+        patched.setattr(transfer, "note", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            admin.export_tasks(path, masked=False)
+    assert not path.exists()
+    admin.export_tasks(path, masked=False)
+    assert path.stat().st_mode & 0o077 == 0
+    assert [(entry.action, entry.count, entry.intent) for entry in queue.audit()] == [("export", 1, "all.ndjson")]

@@ -12,9 +12,10 @@ from queue_core.task import SECOND
 
 
 def same(task: Task) -> tuple[Any, ...]:
-    """What a person sees of a task, but for its version and the times at which it came into its state."""
+    """All that a task is, but for its version and since when it waits."""
     record = task.record
     return (
+        record.entry, record.entered, record.aged, record.hold,
         task.id, task.tag, task.state, record.place, record.payload, record.due, record.attempts, record.cycle,
         record.leases, record.history, record.error, record.reason, record.dedupe_key, record.origin, record.edits,
     )  # fmt: skip
@@ -54,7 +55,7 @@ def test_everything_that_an_undo_can_give_back_is_as_it_was(queue: Queue, operat
     after = [(g.fingerprint, g.count, g.deaths) for g in queue.groups() if g.count]
     assert after == [group for group in groups if group[1]] or action in ("dead_letter", "restore")
     assert queue.plan(plan.number).undone_by == undo.number
-    assert [entry.action for entry in queue.audit()] == ["plan", "run", "undo", "run"]
+    assert [entry.action for entry in queue.audit()] == ["plan", "run", "run", "undo", "run", "run"]
 
 
 def test_what_has_moved_on_stays_and_is_named(queue: Queue, operator: Operator) -> None:
@@ -92,12 +93,12 @@ def test_only_what_the_plan_has_moved_is_given_back(queue: Queue, operator: Oper
 
 
 def test_a_plan_that_was_stopped_half_way_is_undone_half_way(queue: Queue, operator: Operator) -> None:
-    ids = dead(queue, 3 * runner.LEAST)
+    ids = dead(queue, 3 * runner.FIRST)
     plan = operator.plan("redrive", "")
     asked = iter([False, True])
     operator.run(plan.number, stopped=lambda: next(asked))
     undone = operator.run(operator.undo(plan.number).number)
-    assert undone.outcome == f"{runner.LEAST} of {runner.LEAST} moved"
+    assert undone.outcome == f"{runner.FIRST} of {runner.FIRST} moved"
     assert queue.counts().dead == len(ids)
     with pytest.raises(Conflict, match="finished"):
         operator.run(plan.number)
@@ -106,13 +107,13 @@ def test_a_plan_that_was_stopped_half_way_is_undone_half_way(queue: Queue, opera
 
 
 def test_an_undo_that_is_stopped_goes_on_where_it_was(queue: Queue, operator: Operator) -> None:
-    ids = dead(queue, 5 * runner.LEAST)
+    ids = dead(queue, 5 * runner.FIRST)
     plan = operator.run(operator.plan("redrive", "").number)
     undo = operator.undo(plan.number)
     asked = iter([False, True])
     half = operator.run(undo.number, stopped=lambda: next(asked))
-    assert half.moved == runner.LEAST
-    assert operator.run(undo.number).moved == 5 * runner.LEAST
+    assert half.moved == runner.FIRST
+    assert operator.run(undo.number).moved == 5 * runner.FIRST
     assert [task.id for task in queue.tasks("dead", limit=1_000)] == ids
 
 

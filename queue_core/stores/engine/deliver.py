@@ -99,8 +99,8 @@ def key_is_free(tx: Records, tag: Tag, record: Record, key: str | None) -> None:
     holder = tx.holder(tag.number, key) if key is not None else None
     if holder is not None and holder != record.id:
         raise Conflict(
-            f"dedupe key {key!r:.100} of tag {tag.name[:100]!r} is held by task {tasks.id_text(holder)}: "
-            "wait until that one has ended, or cancel it",
+            f"the dedupe key of task {tasks.id_text(record.id)} in tag {tag.name[:100]!r} is held by task "
+            f"{tasks.id_text(holder)}: wait until that one has ended, or cancel it",
             state=record.state, version=record.version, brief="its dedupe key is held by another task",
         )  # fmt: skip
 

@@ -19,6 +19,7 @@ from queue_core.groups import (
 from queue_core.histogram import bucket_of
 from queue_core.history import TEXT_LIMIT, Entry, Kind
 from queue_core.ledger import TRASH_RETENTION, Tag, samples
+from queue_core.plans import Before
 from queue_core.stores.engine.records import Book, Records
 from queue_core.task import LIVE, Outcome, Record, State
 
@@ -62,9 +63,9 @@ def shift(tx: Records, tag: Tag, old: Record | None, new: Record | None, *, deat
     if (old is not None and old.dedupe_key is not None) or (new is not None and new.dedupe_key is not None):
         _dedupe(tx, tag, old, new)
     if tx.book is not None:
-        if old is not None and old.state is State.DEAD:
+        if old is not None and old.state is State.DEAD and old.group:  # a store that is being upgraded has others
             leave_group(tx.book, old.group, old.tag)
-        if new is not None and new.state is State.DEAD:
+        if new is not None and new.state is State.DEAD and new.group:
             regroup(tx, tx.book, new, death=death)
     _head(tx, tag, old, new)
     if new is not None and new.state in MOVED_BY_TIME:
@@ -256,10 +257,28 @@ def to_dead(tx: Records, tag: Tag, old: Record, ended: Record, reason: str, *, d
     return new
 
 
-def to_trash(tx: Records, tag: Tag, old: Record) -> Record:
+def dead_again(tx: Records, tag: Tag, old: Record, ended: Record, before: Before) -> Record:
+    """Dead as it was before, by its old entry, as if it had never left: it is no new death."""
+    new = replace(
+        ended, state=State.DEAD, version=tx.meta.version(), reason=before.reason, hold=before.hold, entry=before.entry,
+        entered=before.entered, aged=before.aged, origin=None,
+    )  # fmt: skip
+    new = replace(new, group=group_of(tx, new))
+    shift(tx, tag, old, new)
+    meta = tx.meta
+    if meta.dead_retention is not None:
+        due = before.aged + meta.dead_retention + 1
+        meta.dead_check = min(meta.dead_check, due) if meta.dead_check else due
+    return new
+
+
+def to_trash(tx: Records, tag: Tag, old: Record, before: Before | None = None) -> Record:
+    """Into the trash; with ``before``, where it was there before."""
     meta = tx.meta
     new = tasks.trashed(old, version=meta.version(), now=tx.now, aged=meta.aged)
+    if before is not None:
+        new = replace(new, entry=before.entry, entered=before.entered, aged=before.aged)
     shift(tx, tag, old, new)
-    if not meta.trash_check:
-        meta.trash_check = meta.aged + TRASH_RETENTION + 1
+    due = new.aged + TRASH_RETENTION + 1
+    meta.trash_check = min(meta.trash_check, due) if meta.trash_check else due
     return new

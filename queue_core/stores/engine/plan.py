@@ -26,7 +26,7 @@ from queue_core.stores.base import PIECE, Change
 from queue_core.stores.engine.operate import ACTIONS
 from queue_core.stores.engine.records import Book, Records
 from queue_core.stores.engine.undo import UNDO
-from queue_core.task import Record
+from queue_core.task import Record, State
 
 LATEST = 100  # plans among which drafts that were left behind are looked for
 REASONS = 50  # different reasons that are counted one by one
@@ -86,7 +86,9 @@ def freeze(tx: Records, book: Book, plan: Plan, entry: AuditEntry) -> Plan:
 # --- running ----------------------------------------------------------------------------------------
 
 
-def claim(tx: Records, book: Book, number: int, runner: str, rate: float | None) -> Plan:
+def claim(
+    tx: Records, book: Book, number: int, runner: str, rate: float | None, skip_canary: bool, entry: AuditEntry
+) -> Plan:
     """Begin a run of it, if nobody else runs it. Raises Conflict."""
     plan = known(book, number)
     if void(tx, plan):
@@ -99,9 +101,10 @@ def claim(tx: Records, book: Book, number: int, runner: str, rate: float | None)
         raise Conflict(f"plan {number} was left for so long that its selection is no longer kept: make a new plan")
     if plan.undo_of and not known(book, plan.undo_of).kept:
         raise Conflict(f"what plan {plan.undo_of} has changed is no longer known: plan {number} cannot be run")
-    if plan.state is PlanState.RUNNING:
-        note(tx, book, entry_of(plan, "run", intent=f"by {plan.runner}", outcome=f"fell silent: {plan.outcome}"))
+    after = f", after {plan.runner} fell silent: {plan.outcome}" if plan.state is PlanState.RUNNING else ""
+    note(tx, book, replace(entry, plan=number, outcome=f"begun{after}"))
     plan.state, plan.runner, plan.run, plan.note = PlanState.RUNNING, runner, plan.run + 1, ""
+    plan.moved_before, plan.canary_passed = plan.moved, plan.canary_passed or skip_canary
     plan.rate = rate if rate is not None else plan.rate
     plan.beat, plan.started = tx.now, plan.started or tx.now
     book.put_progress(plan)
@@ -128,7 +131,8 @@ def stop(tx: Records, book: Book, number: int, run: int | None, why: str, entry:
         raise Conflict(f"plan {number} is {plan.state}: there is nothing to stop", state=plan.state)
     plan.state, plan.note, plan.beat, plan.aged = PlanState.STOPPED, why, tx.now, tx.meta.aged
     _keep(tx, plan)
-    note(tx, book, replace(entry, plan=number, count=plan.moved, outcome=f"stopped: {plan.outcome}"))
+    moved = plan.moved - plan.moved_before
+    note(tx, book, replace(entry, plan=number, count=moved, outcome=f"stopped: {plan.outcome}"))
     book.put_progress(plan)
     return plan
 
@@ -165,7 +169,8 @@ def advance(tx: Records, book: Book, number: int, run: int, limit: int, entry: A
     if not plan.left:
         plan.state, plan.ended, plan.aged = PlanState.FINISHED, tx.now, tx.meta.aged
         _keep(tx, plan)
-        note(tx, book, replace(entry, plan=number, count=plan.moved, outcome=f"finished: {plan.outcome}"))
+        moved = plan.moved - plan.moved_before
+        note(tx, book, replace(entry, plan=number, count=moved, outcome=f"finished: {plan.outcome}"))
     book.put_progress(plan)
     return plan
 
@@ -201,6 +206,8 @@ def _deal(tx: Records, plan: Plan, one: Selected, old: Record | None) -> Result:
     """Move one task if it is still as it was frozen; else say what it is now."""
     if old is None:
         return Result(Verdict.SKIPPED, why="it is gone: acknowledged, or expunged")
+    if not old.version:
+        return Result(Verdict.FAILED, why="its record does not decode: run queue-core check")
     if old.version != one.version:
         return Result(Verdict.SKIPPED, why=f"it has changed: it is {old.state} now")
     tag = tx.tag(old.tag)
@@ -217,8 +224,16 @@ def _deal(tx: Records, plan: Plan, one: Selected, old: Record | None) -> Result:
         return Result(Verdict.SKIPPED, why=error.brief)
     except InvalidPayload as error:
         return Result(Verdict.FAILED, why=str(error)[:200])
-    before = Before(old.state, old.tag, old.place, old.due, old.attempts, old.reason) if plan.action in UNDO else None
-    return Result(Verdict.MOVED, new.version, before=before)
+    return Result(Verdict.MOVED, new.version, before=before_of(old) if plan.action in UNDO else None)
+
+
+def before_of(old: Record) -> Before:
+    """What an undo has to know of a task as it was."""
+    if old.state not in (State.DEAD, State.TRASH):
+        return Before(old.state, old.tag, old.place, old.due, old.attempts, None)
+    return Before(
+        old.state, old.tag, old.place, old.due, old.attempts, old.reason, old.entry, old.entered, old.aged, old.hold
+    )
 
 
 def asked(plan: Plan) -> Change:
@@ -257,14 +272,6 @@ def undo(tx: Records, book: Book, plan: Plan, entry: AuditEntry) -> Plan:
         _keep(tx, source)
     book.put_progress(source)
     return freeze(tx, book, plan, entry)
-
-
-def entry_of(plan: Plan, action: str, *, intent: str, outcome: str) -> AuditEntry:
-    """An entry of the audit in the name of who made the plan."""
-    return AuditEntry(
-        0, 0, plan.actor, plan.role, plan.origin, action, plan.where, plan.reason, plan.moved, intent, outcome,
-        plan.number,
-    )  # fmt: skip
 
 
 def outcome(book: Book, plan: Plan, verdict: Verdict | None, after: int, limit: int) -> list[tuple[int, bytes, Result]]:

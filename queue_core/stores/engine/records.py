@@ -168,6 +168,9 @@ class Book(Protocol):
     def plans(self) -> Iterator[Plan]:
         """The newest first."""
 
+    def plans_from(self, number: int, limit: int) -> list[Plan]:
+        """Those numbered ``number`` or more, the oldest first."""
+
     def selection(self, plan: int, part: int) -> bytes:
         """A part of what was frozen, as ``plans.pack`` gives it; nothing when it is not kept."""
 

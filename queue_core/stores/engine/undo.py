@@ -21,7 +21,7 @@ DETAIL = "undo"
 def _redrive(tx: Records, tag: Tag, old: Record, before: Before) -> Record:
     """Dead again, in the cycle and at the place of before; it is not a new death."""
     ended = replace(old, place=before.place, cycle=old.cycle - 1, attempts=before.attempts)
-    new = moves.to_dead(tx, tag, old, ended, before.reason or "", death=False)
+    new = moves.dead_again(tx, tag, old, ended, before)
     moves.count(tx, tag, dead_lettered=1)
     moves.log(tx, Kind.DEAD_LETTER, tag, new, detail=DETAIL)
     return new
@@ -51,14 +51,22 @@ def _requeue(tx: Records, tag: Tag, old: Record, before: Before) -> Record:
     return new
 
 
-def _trash(tx: Records, tag: Tag, old: Record, _: Before) -> Record:
-    """What was cancelled or purged comes back."""
+def _cancel(tx: Records, tag: Tag, old: Record, _: Before) -> Record:
+    """What was cancelled comes back."""
     return back_from_trash(tx, tag, old, DETAIL)
 
 
-def _restore(tx: Records, tag: Tag, old: Record, _: Before) -> Record:
-    """Into the trash again."""
-    new = moves.to_trash(tx, tag, old)
+def _purge(tx: Records, tag: Tag, old: Record, before: Before) -> Record:
+    """What was purged is dead again, where it was among the dead."""
+    new = moves.dead_again(tx, tag, old, old, before)
+    moves.count(tx, tag, restored=1)
+    moves.log(tx, Kind.RESTORE, tag, new, detail=DETAIL)
+    return new
+
+
+def _restore(tx: Records, tag: Tag, old: Record, before: Before) -> Record:
+    """Into the trash again, where it was there."""
+    new = moves.to_trash(tx, tag, old, before)
     purged = old.state is State.DEAD
     moves.count(tx, tag, **{"purged" if purged else "cancelled": 1})
     moves.log(tx, Kind.PURGE if purged else Kind.CANCEL, tag, new, detail=DETAIL)
@@ -84,8 +92,8 @@ UNDO: dict[str, Callable[[Records, Tag, Record, Before], Record]] = {
     "redrive": _redrive,
     "dead_letter": _dead_letter,
     "requeue": _requeue,
-    "cancel": _trash,
-    "purge": _trash,
+    "cancel": _cancel,
+    "purge": _purge,
     "restore": _restore,
     "edit": _edit,
     "move_tag": _move_tag,

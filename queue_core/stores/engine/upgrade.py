@@ -1,22 +1,21 @@
-"""Stores of older formats, brought up to date in one transaction when they are opened."""
+"""Stores of older formats, brought up to date when they are opened."""
 
 from msgspec.structs import replace
 
-from queue_core.groups import mark_of
 from queue_core.ledger import FORMAT
 from queue_core.stores.base import PIECE
 from queue_core.stores.engine import moves
-from queue_core.stores.engine.records import Book, Records
+from queue_core.stores.engine.records import Records
 from queue_core.task import State
 
 
 def upgrade(tx: Records) -> None:
-    """To the present format; another process may have been faster."""
+    """To the present format; another process may have been faster. ``group`` does what takes long, in pieces."""
     meta = tx.meta
     if meta.format == 1:
         _measure(tx)
-    if meta.format <= 2 and tx.book is not None:
-        _group(tx, tx.book)
+    if meta.format <= 2 and tx.book is not None and meta.counts.dead:
+        meta.grouped = 1
     meta.format = max(meta.format, FORMAT)
 
 
@@ -32,16 +31,20 @@ def _measure(tx: Records) -> None:
         measured.wait_before, measured.service_before = totals.wait, totals.service
 
 
-def _group(tx: Records, book: Book) -> None:
-    """From format 2: dead letters come into error groups, those in trash know theirs."""
-    for state in (State.DEAD, State.TRASH):
-        after = None
-        while records := tx.page(state, None, after, PIECE, False):
-            for old in records:
-                if state is State.DEAD:
-                    new = replace(old, group=moves.group_of(tx, old))
-                    tx.put(old, new)
-                    moves.regroup(tx, book, new, death=True)
-                elif old.origin is State.DEAD:
-                    tx.put(old, replace(old, group=mark_of(old)))
-            after = (records[-1].order, records[-1].place)
+def group(tx: Records) -> bool:
+    """From format 2: the next dead letters come into error groups; whether there may be more.
+
+    Those that are in none yet are leased and redriven like others. What is in trash finds its group when it is
+    restored.
+    """
+    meta, book = tx.meta, tx.book
+    if not meta.grouped or book is None:
+        return False
+    records = tx.page(State.DEAD, None, (meta.grouped - 1, (1 << 64) - 2), PIECE, False)
+    for old in records:
+        if old.version and not old.group:
+            new = replace(old, group=moves.group_of(tx, old))
+            tx.put(old, new)
+            moves.regroup(tx, book, new, death=True)
+    meta.grouped = records[-1].entry + 1 if len(records) == PIECE else 0
+    return bool(meta.grouped)

@@ -68,6 +68,10 @@ class BookRecords(HistoryRecords):
     def plans(self) -> Iterator[Plan]:
         return (self._with_progress(data) for _, data in self.range(keys.PLAN, reverse=True))
 
+    def plans_from(self, number: int, limit: int) -> list[Plan]:
+        found = list(islice(self.range(keys.PLAN, keys.plan(number)), limit))
+        return [self._with_progress(data) for _, data in found]
+
     def selection(self, plan: int, part: int) -> bytes:
         return self._get(keys.selection(plan, part)) or b""
 

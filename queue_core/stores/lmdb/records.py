@@ -13,7 +13,7 @@ from queue_core.history import Kind
 from queue_core.ledger import Counts, Meta, Tag, copied
 from queue_core.stores.engine import moves
 from queue_core.stores.lmdb.book import BookRecords
-from queue_core.task import Record, State, nonce
+from queue_core.task import Hold, Record, State, nonce
 
 CARRIED = 1_000  # tags kept from one transaction to the next
 
@@ -170,14 +170,16 @@ class LmdbRecords(BookRecords):
             data = next((found[key] for key in wanted.get(id, ()) if key in found), None)
             if data is None and id in wanted:
                 raise StoreCorrupt(f"task {id.hex()} is not where its id points; run queue-core check")
-            records.append(codec.decode_record(data) if data is not None else None)
+            records.append(
+                self._seen(next(key for key in wanted[id] if key in found), data) if data is not None else None
+            )
         return records
 
     def grouped(self, fingerprint: bytes, after: int | None, limit: int) -> list[Record]:
         start = None if after is None else keys.grouped(fingerprint, after + 1)
         entries = islice(self.range(keys.grouped(fingerprint, 0)[:-8], start), limit)
         found = [keys.task(keys.unpack_tag(value), State.DEAD, keys.grouped_entry(key)) for key, value in entries]
-        return [codec.decode_record(self._bytes(key)) for key in found]
+        return [self._seen(key, self._bytes(key)) for key in found]
 
     def put(self, old: Record | None, new: Record | None) -> None:
         writes = self._writes
@@ -190,7 +192,7 @@ class LmdbRecords(BookRecords):
                 writes[entry] = None
             if old.state is State.PENDING:
                 self._heads.pop(old.tag, None)
-            if old.state is State.DEAD:
+            if old.state is State.DEAD and old.group:
                 writes[keys.grouped(old.group, old.entry)] = None
         if new is not None:
             after, index = keys.task_of(new), keys.index_of(new)
@@ -200,7 +202,7 @@ class LmdbRecords(BookRecords):
             if new.state is State.PENDING:
                 self._heads.pop(new.tag, None)
                 self._pending_put = True
-            if new.state is State.DEAD:
+            if new.state is State.DEAD and new.group:
                 writes[keys.grouped(new.group, new.entry)] = keys.pack_tag(new.tag)
         if new is None:
             assert old is not None
@@ -259,6 +261,25 @@ class LmdbRecords(BookRecords):
         moves.review(self, tag)
         return None
 
+    def _seen(self, key: bytes, data: bytes) -> Record:
+        """A record to look at; for one that does not decode, a stand-in of version 0 that holds its bytes."""
+        try:
+            return codec.decode_record(data)
+        except StoreCorrupt as error:
+            reason = f"the stored record does not decode: {error}"
+        tag, state = keys.task_tag(key), keys.task_state(key)
+        id, place = self._name_of(key, tag, state)
+        order = keys.task_order(key)
+        hold = Hold(0, 0, "", 0, 0, self._expiry(tag, place), 0) if state is State.INFLIGHT else None
+        return Record(
+            id, tag, place, state, 0, data, 0, 0, order if state is State.SCHEDULED else 0, hold=hold, reason=reason,
+            entry=order if state in (State.DEAD, State.TRASH) else 0,
+        )  # fmt: skip
+
+    def _expiry(self, tag: int, place: int) -> int:
+        entries = (keys.index_parts(key) for key, value in self.range(keys.EXPIRY) if keys.unpack_tag(value) == tag)
+        return next((order for order, at in entries if at == place), 0)
+
     def _name_of(self, key: bytes, tag: int, state: State) -> tuple[bytes, int]:
         """(id, place) of a task that does not decode, by the id that points to it."""
         last = keys.task_place(key)  # of a dead letter, its entry
@@ -309,22 +330,22 @@ class LmdbRecords(BookRecords):
         self, state: State, tag: int | None, after: tuple[int, int] | None, limit: int, reverse: bool
     ) -> list[Record]:
         if tag is not None and state is State.INFLIGHT:  # few, and kept by place: sorted here
-            found = [codec.decode_record(data) for _, data in self.range(keys.tasks(tag, state))]
+            found = [self._seen(key, data) for key, data in self.range(keys.tasks(tag, state))]
             found.sort(key=lambda record: (record.order, record.place), reverse=reverse)
             if after is not None:
                 found = [r for r in found if ((r.order, r.place) < after if reverse else (r.order, r.place) > after)]
             return found[:limit]
         if tag is not None:
-            return [codec.decode_record(data) for _, data in islice(self._tasks(state, tag, after, reverse), limit)]
+            return [self._seen(*entry) for entry in islice(self._tasks(state, tag, after, reverse), limit)]
         if state is State.PENDING:
             tags = [known.number for known in self.tags() if known.counts.pending]
             lines = [self._tasks(state, number, after, reverse) for number in tags]
             merged = merge(*lines, key=lambda entry: entry[0][-8:], reverse=reverse)
-            return [codec.decode_record(data) for _, data in islice(merged, limit)]
+            return [self._seen(*entry) for entry in islice(merged, limit)]
         start = None if after is None else keys.index_at(state, *after, past=not reverse)
         entries = islice(self.range(keys.INDEX[state], start, reverse=reverse), limit)
         found_keys = [keys.indexed_task(state, key, keys.unpack_tag(value)) for key, value in entries]
-        return [codec.decode_record(self._bytes(key)) for key in found_keys]
+        return [self._seen(key, self._bytes(key)) for key in found_keys]
 
     def _tasks(
         self, state: State, tag: int, after: tuple[int, int] | None, reverse: bool

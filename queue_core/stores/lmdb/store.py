@@ -1,14 +1,14 @@
 """The store: the engine's verbs over shared commits and short reads."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any, TypeVar
 
 import lmdb
 
 from queue_core import codec, keys
-from queue_core.errors import InvalidArgument, StoreCorrupt, StoreGone, StoreVersion
+from queue_core.errors import InvalidArgument, StoreBusy, StoreCorrupt, StoreFull, StoreGone, StoreVersion
 from queue_core.history import Entry
 from queue_core.ledger import FORMAT
 from queue_core.series import TIERS
@@ -16,7 +16,7 @@ from queue_core.snapshot import Storage
 from queue_core.stores.base import Capabilities, Clock, Done, Inventory
 from queue_core.stores.embedded import EmbeddedStore, Operation
 from queue_core.stores.engine.records import Records
-from queue_core.stores.engine.upgrade import upgrade
+from queue_core.stores.engine.upgrade import group, upgrade
 from queue_core.stores.lmdb.commit import Call, Committer
 from queue_core.stores.lmdb.environment import DURABILITY, Environment, acquire, release
 from queue_core.stores.lmdb.records import LmdbRecords
@@ -129,7 +129,7 @@ def _tasks(records: LmdbRecords, problems: list[str]) -> Iterator[Record]:
             problems.append(f"task {record.id.hex()} is stored where it does not belong")
         if records.raw(keys.id(record.id)) != keys.location(record):
             problems.append(f"the id of task {record.id.hex()} does not point to it")
-        if record.state is State.DEAD:
+        if record.state is State.DEAD and (record.group or not records.meta.grouped):
             in_group = keys.grouped(record.group, record.entry)
             if records.raw(in_group) != keys.pack_tag(record.tag):
                 problems.append(f"dead letter {record.id.hex()} is not in the index of its error group")
@@ -142,7 +142,7 @@ def _tasks(records: LmdbRecords, problems: list[str]) -> Iterator[Record]:
         if entries != seen[state]:
             problems.append(f"the index of {state} has {entries} entries for {seen[state]} tasks")
     entries = sum(1 for _ in records.range(keys.GROUPED))
-    if entries != seen[State.DEAD]:
+    if entries != seen[State.DEAD] and not records.meta.grouped:
         problems.append(f"the index of error groups has {entries} entries for {seen[State.DEAD]} dead letters")
     ids = sum(1 for _ in records.range(keys.ID))
     if ids != sum(seen.values()):
@@ -194,3 +194,7 @@ def _prepare(environment: Environment, store: LmdbStore, clock: Clock) -> None:
         raise StoreVersion(f"{environment.path} has format {found}; this queue_core knows {FORMAT}: upgrade queue_core")
     if found < FORMAT:
         store._write(upgrade)
+    if found < FORMAT or codec.decode_meta(data).grouped:
+        with suppress(StoreFull, StoreBusy):  # it can be used as it is, and whoever opens it next goes on
+            while store._write(group).result:
+                pass

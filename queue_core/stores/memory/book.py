@@ -79,6 +79,9 @@ class BookRecords:
     def plans(self) -> Iterator[Plan]:
         return (_copied(self._plans[number]) for number in sorted(self._plans, reverse=True))
 
+    def plans_from(self, number: int, limit: int) -> list[Plan]:
+        return [_copied(self._plans[known]) for known in sorted(self._plans) if known >= number][:limit]
+
     def selection(self, plan: int, part: int) -> bytes:
         return self._selections.get((plan, part), b"")
 
