@@ -56,6 +56,8 @@ def telling_line(text: str) -> str:
             if said[:1].strip():
                 return said
         text = text[text.index(_FRAME) :]  # its end was cut off: where it began is what there is
+    elif text.lstrip().startswith("Traceback"):  # one that names no line of code
+        return next(filter(_WORD.search, reversed(text[-LOOKED:].splitlines())), "").strip()
     lines = text.strip()[:LOOKED].splitlines()
     return next(filter(_WORD.search, lines), lines[0] if lines else "")
 

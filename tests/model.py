@@ -5,6 +5,7 @@ Times and spans are whole microseconds.
 """
 
 import pickle
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,8 @@ ORDER = {
     "dead": lambda job: job.entry,
     "trash": lambda job: job.entry,
 }
+
+UNHEARD = {"deaths": 0, "first": 0, "last": 0, "sample": "", "error": "", "resolved": 0, "by": "", "reopened": 0}
 
 
 class Refused(Exception):
@@ -56,6 +59,13 @@ class Job:
     entry: int = 0
     entered: int = 0
     aged: int = 0
+    edits: list[list[Any]] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """What it died of, in words that are the same for others of its kind."""
+        failed = self.reason == "failed with no attempts left" and self.error
+        return re.sub(r"[0-9]+", "<n>", str(failed or self.reason or self.error or "").split("\n")[0])
 
 
 class Model:
@@ -70,6 +80,7 @@ class Model:
         self.at = self.left = 0  # the cursor's position in the ring, what is left of its turn
         self.version = self.place = self.fence = self.serves = self.aged = self.last = 0
         self.totals: Counter[str] = Counter()
+        self.groups: dict[str, dict[str, Any]] = {}  # by the text of what died
 
     def call(self, verb: str, now: int, args: dict[str, Any]) -> Any:
         """Run a verb at an instant; all of it or nothing."""
@@ -117,12 +128,19 @@ class Model:
             raise Refused("LeaseLost", stale)
         return [self.jobs[id] for id, _ in tokens]
 
+    def grouped(self) -> dict[str, Counter[str]]:
+        """How many dead letters of each kind each tag has."""
+        found: dict[str, Counter[str]] = {}
+        for job in self.listing("dead"):
+            found.setdefault(job.text, Counter())[job.tag] += 1
+        return found
+
     def holder(self, tag: str, key: str | None) -> Job | None:
         found = [job for job in self.jobs.values() if (job.tag, job.key) == (tag, key) and job.state in LIVE]
         return found[0] if found and key is not None else None
 
-    def key_is_free(self, job: Job, key: str | None) -> None:
-        if (holder := self.holder(job.tag, key)) is not None and holder.id != job.id:
+    def key_is_free(self, job: Job, key: str | None, tag: str | None = None) -> None:
+        if (holder := self.holder(job.tag if tag is None else tag, key)) is not None and holder.id != job.id:
             raise Refused("Conflict", job.state, job.version)
 
     # --- how a task changes
@@ -135,6 +153,22 @@ class Model:
         for name, value in changes.items():
             setattr(job, name, value)
         return job
+
+    def die(self, job: Job, reason: str, hold: dict[str, Any] | None, *, now: bool = True) -> Job:
+        """Dead by what happens ``now``, or there again; what is known of its kind is of deaths, if there were any."""
+        self.move(job, "dead", reason=reason, hold=hold)
+        self.note_death(job, now)
+        return job
+
+    def note_death(self, job: Job, now: bool) -> None:
+        group = self.groups.setdefault(job.text, dict(UNHEARD))
+        if now or not group["sample"]:
+            failed = job.reason == "failed with no attempts left" and job.error
+            group["error"], group["sample"] = failed or job.reason or job.error or "", job.id
+            group["first"], group["last"] = group["first"] or job.entered, max(group["last"], job.entered)
+        group["deaths"] += now
+        if now and group["resolved"]:
+            group |= {"resolved": 0, "by": "", "reopened": self.now}
 
     def back(self, job: Job, delay: int = 0, since: int | None = None) -> Job:
         """Pending at its place, or later."""
@@ -160,7 +194,7 @@ class Model:
         if job.attempts < job.max_attempts:
             return self.back(job, delay)
         self.totals[f"died_{outcome}"] += 1
-        return self.move(job, "dead", reason=reason, hold=hold)
+        return self.die(job, reason, hold)
 
     def expire(self, job: Job) -> Job:
         return self.failed(job, "expired", None, "lease expired with no attempts left", 0)
@@ -168,7 +202,7 @@ class Model:
     def bury(self, job: Job, reason: str) -> Job:
         hold = self.close(job, "dead_lettered", reason)
         self.totals["dead_lettered"] += 1
-        return self.move(job, "dead", reason=reason, hold=hold)
+        return self.die(job, reason, hold)
 
     def revive(self, job: Job, delay: int = 0) -> Job:
         """Out of the dead or the trash: a new cycle at the tail."""
@@ -313,6 +347,7 @@ class Model:
         start = {
             "requeue": LIVE[1:], "redrive": ["dead"], "dead_letter": LIVE, "cancel": LIVE[:2], "purge": ["dead"],
             "restore": ["trash"], "expunge": ["trash"], "extend": ["inflight"], "replace": [job.state],
+            "edit": [job.state], "move_tag": [*LIVE[:2], "dead"],
         }[action]  # fmt: skip
         if job.state not in start or version not in (None, job.version):
             raise Refused("Conflict", job.state, job.version)
@@ -342,8 +377,10 @@ class Model:
         if job.origin != "dead":
             self.key_is_free(job, job.key)
         self.totals["restored"] += 1
-        back: dict[str, dict[str, Any]] = {"pending": {"ready": self.now}, "scheduled": {}, "dead": {"origin": None}}
-        return self.move(job, str(job.origin), **back[str(job.origin)])
+        if job.origin == "dead":
+            job.origin = None
+            return self.die(job, str(job.reason or ""), job.hold, now=False)
+        return self.move(job, str(job.origin), **({"ready": self.now} if job.origin == "pending" else {}))
 
     def do_expunge(self, job: Job) -> Job:
         self.totals["expunged"] += 1

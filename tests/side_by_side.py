@@ -9,14 +9,18 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 import msgspec
-from hypothesis import event
+from hypothesis import currently_in_test_context, event
 from hypothesis.stateful import RuleBasedStateMachine, invariant
-from model import Job, Model, Refused
+from model import Job, Refused
+from model_plans import PlanningModel
 from msgspec.structs import replace
 from peer import Answer, Peer, call, seen
 
 from queue_core import Snapshot, State, open_queue
+from queue_core.groups import Group
 from queue_core.ledger import samples
+from queue_core.plans import Result
+from queue_core.task import id_text
 
 SECOND = 1_000_000
 NOT_FLUSHED: dict[str, Any] = {"durability": "none"}
@@ -37,10 +41,23 @@ def modelled(value: Any) -> Any:
         "place": job.place, "created": job.created, "attempts": job.attempts, "cycle": job.cycle,
         "max_attempts": job.max_attempts, "leases": job.leases, "defers": job.defers, "key": job.key,
         "ready": job.ready if job.state == "pending" else None, "due": job.due if job.state == "scheduled" else None,
-        "hold": hold and [hold[name] for name in ("fence", "owner", "leased", "beat", "expires", "ttl")],
+        "hold": holding(hold),
         "history": job.history, "error": job.error, "reason": job.reason, "entered": job.entered,
-        "origin": job.origin,
+        "origin": job.origin, "edits": job.edits,
     }  # fmt: skip
+
+
+def holding(hold: dict[str, Any] | None) -> list[Any] | None:
+    """A lease in the form of ``peer.seen``."""
+    return [hold[name] for name in ("fence", "owner", "leased", "beat", "expires", "ttl")] if hold else None
+
+
+def without_token(result: Result) -> Result:
+    """What came of a task, without the random part of the lease that it was under."""
+    before = result.before
+    if before is None or before.hold is None:
+        return result
+    return replace(result, before=replace(before, hold=replace(before.hold, nonce=0)))
 
 
 def unmeasured(snapshot: Snapshot) -> Snapshot:
@@ -63,6 +80,11 @@ def translated(args: dict[str, Any], system: str) -> dict[str, Any]:
     return args | one | many
 
 
+def counted(group: Group) -> tuple[bytes, str, int, int]:
+    """What any store knows of a group."""
+    return group.fingerprint, group.text, group.count, group.tags
+
+
 class SideBySide(RuleBasedStateMachine):
     """What the rules of a history act on. ``slots`` are the tokens ever given out, ``ids`` those of all tasks."""
 
@@ -73,7 +95,7 @@ class SideBySide(RuleBasedStateMachine):
         self.now = 1_750_000_000 * SECOND
         self.directory = tempfile.TemporaryDirectory(dir=IN_MEMORY)
         self.urls = {name: f"{name}://{self.directory.name}/{name}" for name in DURABLE}
-        self.model = Model()
+        self.model = PlanningModel()
         self.queues = {"memory": open_queue("memory://", clock=lambda: self.now)}
         for name, url in self.urls.items():
             self.open(name)
@@ -81,6 +103,7 @@ class SideBySide(RuleBasedStateMachine):
         self.elsewhere = False  # whether the second processes run the verbs
         self.slots: list[dict[str, Any]] = []  # every token ever given out, as each system has it
         self.ids: list[str] = []
+        self.grouped: dict[str, Any] = {}  # as the model had it after the last step
 
     def open(self, name: str) -> None:
         """In this process."""
@@ -124,7 +147,57 @@ class SideBySide(RuleBasedStateMachine):
                 self.slots.append({"id": given["model"][0], **given})
         name = args["action"] if verb == "change" else next(iter(args["changes"])) if verb == "configure" else verb
         COVERAGE[name, memory[0] if memory[0] != "ok" or memory[1] not in ([], 0) else "nothing to do"] += 1
-        event(f"{name}: {memory[0]}")
+        if currently_in_test_context():
+            event(f"{name}: {memory[0]}")
+
+    def plan_step(self, verb: str, **args: Any) -> Answer:
+        """Send a verb of control to all that keep plans; the others do to their tasks what a plan has done."""
+        number, limit = args.get("number", 0), args.get("limit", 0)
+        piece = self.model.piece(number, limit)
+        expected = self.ask_model(verb, args)
+        for name, queue in self.queues.items():
+            ask, given = verb, args
+            if not queue.capabilities.plans and expected[0] != "ok":
+                continue
+            if not queue.capabilities.plans:
+                ask, given = "commit", {}
+                if verb == "advance":
+                    ask, given = "by_hand", self.handed(number, piece)
+            here = not (self.elsewhere and name in self.peers)
+            answer = call(queue, ask, given) if here else self.peers[name].ask(ask, self.now, given)
+            if ask == verb:
+                assert answer == expected, (name, verb, args)
+            elif ask == "by_hand":
+                assert answer[1] == expected[1]["rows"], (name, verb, args)
+        result = "ok" if expected[0] == "ok" else expected[0]
+        COVERAGE[verb, result] += 1
+        for _, verdict, _ in expected[1]["rows"] if verb == "advance" and result == "ok" else ():
+            plan = self.model.plans[number]
+            COVERAGE[f"{'undo of ' * bool(plan['undo_of'])}{plan['action']} by a plan", verdict] += 1
+        self.compare_control()
+        return expected
+
+    def handed(self, number: int, piece: list[Any]) -> dict[str, Any]:
+        """What to do by hand to a piece of a plan."""
+        plan = self.model.plans[number]
+        undoing = plan["undo_of"] is not None
+        return {
+            "action": plan["action"], "chosen": [[id, version] for id, version, _ in piece],
+            "befores": [before | {"hold": holding(before["hold"])} for _, _, before in piece] if undoing else [],
+            **plan["options"],
+        }  # fmt: skip
+
+    def compare_control(self) -> None:
+        """All that is kept of plans, in those that keep them."""
+        kept = []
+        for queue in self.queues.values():
+            if queue.capabilities.plans:
+                with queue.view() as view:
+                    plans = view.plans()
+                    dealt = [(plan.number, *row) for plan in plans for row in view.outcome(plan.number)]
+                    rows = [(number, at, id, without_token(result)) for number, at, id, result in dealt]
+                    kept.append((plans, view.audit(), rows))
+        assert all(one == kept[0] for one in kept)
 
     def ask_model(self, verb: str, args: dict[str, Any]) -> Answer:
         try:
@@ -181,7 +254,8 @@ class SideBySide(RuleBasedStateMachine):
     @invariant()
     def all_agree(self) -> None:
         expected = {state: [modelled(job) for job in self.model.listing(state)] for state in State}
-        snapshots = {}
+        grouped = self.model.grouped()
+        snapshots, groups = {}, {}
         for name, queue in self.queues.items():
             with queue.view() as view:
                 for state in State:
@@ -189,12 +263,34 @@ class SideBySide(RuleBasedStateMachine):
                     assert [seen(task) for task in page] == expected[state], name
                     assert page.total == len(expected[state])
                 snapshots[name] = view.snapshot()
+                if queue.capabilities.plans or grouped != self.grouped:  # else they are counted from what was compared
+                    groups[name] = view.groups()
+                    tags = {one.text: view.group_tags(one.fingerprint.hex()) for one in groups[name] if one.count}
+                    assert tags == grouped, name
+        self.grouped = grouped
         for name, snapshot in snapshots.items():
             if self.queues[name].capabilities.history:
                 assert snapshot == snapshots["memory"], name
             else:
                 assert unmeasured(snapshot) == unmeasured(snapshots["memory"]), name
         self.compare(snapshots["memory"])
+        self.compare_groups(groups)
+
+    def compare_groups(self, groups: dict[str, list[Group]]) -> None:
+        """Those of the stores with each other, and with what the model knows of each kind of death."""
+        kept = groups["memory"]
+        for name, found in groups.items():
+            if self.queues[name].capabilities.plans:
+                assert found == kept, name
+            else:
+                assert sorted(map(counted, found)) == sorted(counted(one) for one in kept if one.count), name
+        assert self.model.groups == {
+            group.text: {
+                "deaths": group.deaths, "first": group.first, "last": group.last, "sample": id_text(group.sample),
+                "error": group.error, "resolved": group.resolved, "by": group.resolved_by, "reopened": group.reopened,
+            }
+            for group in kept
+        }  # fmt: skip
 
     def compare(self, snapshot: Snapshot) -> None:
         """The numbers of a snapshot with the model's."""

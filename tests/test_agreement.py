@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from agreement_plans import PLANNED, Planning
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
-from peer import VERBS, Peer
-from side_by_side import COVERAGE, DURABLE, SECOND, SideBySide, coverage
+from model_plans import UNDOABLE
+from peer import PLANNING, VERBS, Peer
+from side_by_side import COVERAGE, DURABLE, SECOND, coverage
 
 from queue_core import Queue, State
 
@@ -28,14 +30,15 @@ TTLS = st.sampled_from([1, SECOND, 30 * SECOND, 3600 * SECOND])
 NUMBERS = st.integers(0, 1_000)  # chooses one of whatever there is
 OWNERS = st.sampled_from(["w1", "w2"])
 PAYLOADS = st.sampled_from([None, 0, 2**70, "text", {"n": [1, {"k": "v"}]}])
-ERRORS = st.sampled_from(["", "boom", "read timeout\nline 2"])
+ERRORS = st.sampled_from(["", "boom", "read timeout\nline 2", "no row 7", "no row 12"])
 KEYS = st.sampled_from([None, "k", "k", "k" * 520])
 SEEN = st.integers(0, 9)  # 0: of any task; 9: an old version
 MAYBE_STALE = st.integers(0, 9).map(lambda n: n == 0)
 START = {
     "requeue": ("inflight", "scheduled"), "redrive": ("dead",), "dead_letter": ("pending", "scheduled", "inflight"),
     "cancel": ("pending", "scheduled"), "purge": ("dead",), "restore": ("trash",), "expunge": ("trash",),
-    "extend": ("inflight",), "replace": tuple(State),
+    "extend": ("inflight",), "replace": tuple(State), "edit": tuple(State),
+    "move_tag": ("pending", "scheduled", "dead"),
 }  # fmt: skip
 SETTINGS = ("paused", "weight", "max_inflight", "min_interval", "max_pending", "dead_retention")
 
@@ -48,7 +51,7 @@ def some(*states: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 held = some("inflight")
 
 
-class Agreement(SideBySide):
+class Agreement(Planning):
     """The rules."""
 
     @initialize(tags=st.lists(TAGS, min_size=5, max_size=9), attempts=st.integers(1, 3), n=st.integers(0, 4), key=KEYS)
@@ -197,6 +200,15 @@ class Agreement(SideBySide):
     def replace(self, number: int, seen: int, payload: Any) -> None:
         self.by_id("replace", number, seen, payload=payload)
 
+    @rule(number=NUMBERS, seen=SEEN, payload=PAYLOADS)
+    def edit(self, number: int, seen: int, payload: Any) -> None:
+        self.by_id("edit", number, seen, payload=payload)
+
+    @some(*START["move_tag"])
+    @rule(number=NUMBERS, seen=SEEN, tag=TAGS)
+    def move_tag(self, number: int, seen: int, tag: str) -> None:
+        self.by_id("move_tag", number, seen, tag=tag)
+
     @rule(number=NUMBERS, which=NUMBERS)
     def operate(self, number: int, which: int) -> None:
         """Any of the above that the task allows."""
@@ -208,6 +220,8 @@ class Agreement(SideBySide):
             "dead_letter": {"reason": ""},
             "extend": {"ttl": SECOND},
             "replace": {"payload": 0},
+            "edit": {"payload": 1},
+            "move_tag": {"tag": "c"},
         }
         self.step("change", action=action, id=id, version=None, **options.get(action, {}))
 
@@ -298,6 +312,58 @@ def paged(queue: Queue, state: State, tag: str | None, limit: int, reverse: bool
             return
 
 
+def alternately(machine: Agreement, number: int) -> None:
+    """Run a plan that runs to its end, a task here, a task there."""
+    while (plan := machine.model.plans[number])["state"] == "running":
+        machine.hand_over()
+        machine.plan_step("advance", number=number, run=plan["run"], limit=1)
+        machine.all_agree()
+
+
+def planned_in_turns(machine: Agreement, action: str) -> None:
+    """A plan of four tasks, begun in one process, gone on with in the other after a silence, and taken back."""
+    states, options = PLANNED[action]
+    machine.step("push", items=[machine.item(tag, tag, 0, 3, None) for tag in "abcabc"])
+    machine.step("push", items=[machine.item(tag, tag, 10_000 * SECOND, 3, None) for tag in "ab"])
+    pending = machine.model.listing("pending")
+    machine.step("change", action="dead_letter", id=pending[-1].id, version=None, reason="no row 7")
+    machine.step("change", action="cancel", id=pending[-2].id, version=None)
+    machine.step("lease", n=2, ttl=3600 * SECOND, owner="w1", ack=[])
+    listed = [machine.model.listing(state)[-2:] for state in states]
+    chosen = [[job.id, job.version] for jobs in listed for job in jobs][-4:]
+    machine.plan_step("freeze", action=action, chosen=chosen, **options)
+    number = max(machine.model.plans)
+    machine.plan_step("claim", number=number, runner="r1")
+    machine.plan_step("advance", number=number, run=1, limit=0)
+    machine.hand_over()
+    assert machine.plan_step("claim", number=number, runner="r2")[0] == "Conflict", "the first is not silent yet"
+    machine.now += 16 * SECOND
+    assert machine.plan_step("claim", number=number, runner="r2")[0] == "ok"
+    machine.hand_over()
+    assert machine.plan_step("advance", number=number, run=1, limit=9)[0] == "Conflict", "another runs it now"
+    alternately(machine, number)
+    undo = machine.plan_step("undo", number=number)
+    assert (undo[0] == "ok") == (action in UNDOABLE)
+    if undo[0] == "ok":
+        machine.plan_step("claim", number=number + 1, runner="r1")
+        alternately(machine, number + 1)
+
+
+def test_plans_that_two_processes_run_in_turns() -> None:
+    COVERAGE.clear()
+    Agreement.peers = {name: Peer() for name in DURABLE}
+    try:
+        machine = Agreement()
+        for action in PLANNED:
+            planned_in_turns(machine, action)
+        machine.teardown()
+    finally:
+        for peer in Agreement.peers.values():
+            peer.stop()
+    for name in (*PLANNED, *(f"undo of {action}" for action in UNDOABLE)):
+        assert COVERAGE[f"{name} by a plan", "moved"], f"no plan has moved a task by {name}:\n{coverage()}"
+
+
 @pytest.mark.soak
 def test_the_model_and_every_store_under_two_processes_agree() -> None:
     COVERAGE.clear()
@@ -315,5 +381,5 @@ def test_the_model_and_every_store_under_two_processes_agree() -> None:
         for peer in Agreement.peers.values():
             peer.stop()
         print(coverage())
-    for name in (*sorted(VERBS.keys() - {"change", "configure"}), *START, *SETTINGS):
+    for name in (*sorted(VERBS.keys() - {"change", "configure"}), *PLANNING, *START, *SETTINGS):
         assert COVERAGE[name, "ok"], f"{name} never succeeded:\n{coverage()}"

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from queue_core.groups import telling_line
 from queue_core.histogram import Times
 from queue_core.history import Event
 from queue_core.ledger import Totals
@@ -129,7 +130,7 @@ def lines(text: str, limit: int = CUT) -> str:
 
 def last_line(error: str | None) -> str:
     """The line of a traceback that says what it was."""
-    return UNKNOWN if error is None else error.rstrip().rpartition("\n")[2]
+    return UNKNOWN if error is None else telling_line(error)
 
 
 def payload_text(task: Task, mask: Redactor, *, width: int | None = None) -> str:

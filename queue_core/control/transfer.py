@@ -23,6 +23,7 @@ from queue_core.control.roles import Role, needs, permit
 from queue_core.errors import InvalidArgument, StoreCorrupt, StoreFull
 from queue_core.query import Search, parse
 from queue_core.queue import check_tag
+from queue_core.queue.arguments import as_text
 from queue_core.redact import Redactor
 from queue_core.stores.base import Adopted, Found
 from queue_core.stores.files.documents import load_task, task_fields
@@ -301,16 +302,20 @@ def _plausible(record: Record) -> None:
     if record.state is State.TRASH and record.origin not in (State.PENDING, State.SCHEDULED, State.DEAD):
         raise ValueError("it is in trash, and came from nowhere")
     times = [record.created, record.ready, record.due, record.entered]
-    numbers = [record.attempts, record.max_attempts, record.leases, record.cycle, record.defers]
-    texts = [record.error, record.reason, record.dedupe_key]
+    numbers = [
+        record.attempts, record.max_attempts, record.leases, record.cycle, record.defers, record.place, record.version,
+        record.entry, record.aged,
+    ]  # fmt: skip
+    texts, names = [record.error, record.reason], [record.dedupe_key or ""]
     for attempt in record.history:
         times += [attempt.started, attempt.ended]
         numbers += [attempt.number, attempt.cycle]
-        texts += [attempt.owner, attempt.error]
+        texts.append(attempt.error)
+        names.append(attempt.owner)
     if record.hold is not None:
         times += [record.hold.leased, record.hold.beat, record.hold.expires]
         numbers += [record.hold.fence, record.hold.ttl]
-        texts.append(record.hold.owner)
+        names.append(record.hold.owner)
     times += [edit.at for edit in record.edits]
     if not all(0 <= at <= LAST_MOMENT for at in times):
         raise ValueError("a time before 1970 or after the year 9999")
@@ -318,6 +323,8 @@ def _plausible(record: Record) -> None:
         raise ValueError("a number that no store can hold")
     if not all(text is None or clean_text(text) == text for text in texts):
         raise ValueError("a text that no store can hold")
+    for name in names:
+        as_text(name, "an owner or a dedupe key")
 
 
 def _batches(items: Iterable[Adopted]) -> Iterator[list[Adopted]]:

@@ -9,6 +9,7 @@ import re
 from hashlib import blake2b
 from typing import NamedTuple
 
+from queue_core.groups import telling_line
 from queue_core.redact import Redactor, masking
 from queue_core.task import Task
 
@@ -42,8 +43,8 @@ def error_preview(text: str | None, mask: Redactor | None = None) -> str:
     if text is None:
         return ""
     text = masking(mask).text(text)
-    if text.lstrip().startswith("Traceback ("):
-        text = text.rstrip()[-10 * PREVIEW :].splitlines()[-1].strip()
+    if "Traceback (most recent call last):" in text:
+        text = telling_line(text)
     return one_line(text)
 
 

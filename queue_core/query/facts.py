@@ -4,6 +4,7 @@ import json
 from typing import Any, Protocol
 
 from queue_core import codec
+from queue_core.groups import mark_of
 from queue_core.stores.base import Found
 from queue_core.task import State, id_text
 
@@ -53,7 +54,8 @@ class Facts:
 
     @property
     def group(self) -> str | None:
-        return self.record.group.hex() or None
+        dead = State.DEAD in (self.record.state, self.record.origin)
+        return mark_of(self.record).hex() if dead else None
 
     @property
     def owner(self) -> str | None:

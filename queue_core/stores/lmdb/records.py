@@ -282,8 +282,8 @@ class LmdbRecords(BookRecords):
 
     def _name_of(self, key: bytes, tag: int, state: State) -> tuple[bytes, int]:
         """(id, place) of a task that does not decode, by the id that points to it."""
-        last = keys.task_place(key)  # of a dead letter, its entry
-        dead = state is State.DEAD
+        last = keys.task_place(key)  # of a dead letter and in trash, its entry
+        dead = state in (State.DEAD, State.TRASH)
         for entry, value in self.range(keys.ID):
             number, place, located, order = keys.located(value)
             if number == tag and (order == last and located is state if dead else place == last):

@@ -194,7 +194,9 @@ def _prepare(environment: Environment, store: LmdbStore, clock: Clock) -> None:
         raise StoreVersion(f"{environment.path} has format {found}; this queue_core knows {FORMAT}: upgrade queue_core")
     if found < FORMAT:
         store._write(upgrade)
-    if found < FORMAT or codec.decode_meta(data).grouped:
+    with store._read() as tx:
+        left = tx.meta.grouped
+    if left:
         with suppress(StoreFull, StoreBusy):  # it can be used as it is, and whoever opens it next goes on
             while store._write(group).result:
                 pass
