@@ -164,13 +164,20 @@ class Plan(msgspec.Struct, array_like=True):
             raise Conflict(f"plan {self.number} is {self.state}{who}; this run of it ends here", state=self.state)
 
 
+def _usual(field: Any) -> Any:
+    """What a field is by default: a plan that was written before there was the field has that."""
+    return {} if field.default is msgspec.NODEFAULT else field.default
+
+
 # What a run changes is stored by itself: a plan may hold a payload of a megabyte, and its pieces are many.
 _CHANGES = (
     "state", "rate", "canary_passed", "next", "moved", "skipped", "failed", "why", "run", "runner", "beat", "started",
     "ended", "aged", "note", "undone_by", "kept", "moved_before",
 )  # fmt: skip
-_types = {field.name: field.type for field in msgspec.structs.fields(Plan)}
-Progress: Any = msgspec.defstruct("Progress", [(name, _types[name]) for name in _CHANGES], array_like=True)
+_fields = {field.name: field for field in msgspec.structs.fields(Plan)}
+Progress: Any = msgspec.defstruct(
+    "Progress", [(name, _fields[name].type, _usual(_fields[name])) for name in _CHANGES], array_like=True
+)
 
 
 def progress(plan: Plan) -> Any:

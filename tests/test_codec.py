@@ -12,6 +12,7 @@ from queue_core import codec
 from queue_core.errors import InvalidPayload, StoreCorrupt
 from queue_core.history import Entry, Kind
 from queue_core.ledger import Counts, Meta, Tag, Totals, WorkerRecord
+from queue_core.plans import Options, Plan
 from queue_core.task import Attempt, Hold, Outcome, Record, State
 
 RECORD = Record(
@@ -49,6 +50,14 @@ def test_a_field_added_at_the_end_reads_older_bytes() -> None:
     fields = msgspec.structs.astuple(RECORD)
     short = codec.VERSION + msgspec.msgpack.encode(fields[:9])
     assert codec.decode_record(short).max_attempts == 5
+
+
+def test_progress_that_was_written_before_a_field_was_added_is_read() -> None:
+    plan = Plan(1, "redrive", Options(), "ann", "operator", "test", 0, 0, moved=7)
+    stored = msgspec.msgpack.decode(codec.encode_progress(plan)[1:])
+    short = codec.VERSION + msgspec.msgpack.encode(stored[:6])
+    assert codec.with_progress(plan, short).moved == 7
+    assert codec.with_progress(plan, codec.encode_progress(plan)) == plan
 
 
 JSON = st.recursive(
