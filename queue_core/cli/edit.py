@@ -1,8 +1,6 @@
 """queue-core dead edit: a new payload for a dead letter."""
 
-import json
 import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -24,8 +22,7 @@ from queue_core.cli.feed import parse
 from queue_core.cli.letter import letter_json
 from queue_core.cli.plan import json_text
 from queue_core.cli.show import safe
-from queue_core.errors import Conflict
-from queue_core.queue import Undecodable
+from queue_core.errors import Conflict, InvalidPayload
 from queue_core.task import State, Task
 
 if TYPE_CHECKING:
@@ -67,6 +64,8 @@ def edit(
     given = payload[0] if payload is not None else _NOTHING if file is None else _read(file)
     if given is _NOTHING and not (at_terminal(sys.stdin) and at_terminal(sys.stderr)):
         raise click.UsageError("there is no terminal to edit at: give the new payload by --payload or --file")
+    from queue_core.control.editing import difference
+
     with acting(session, reason) as operator:
         task = operator.reveal(id, reason or "") if reveal else operator.queue.get(id)
         if task.state is not State.DEAD:
@@ -76,12 +75,13 @@ def edit(
         seen = task if reveal else operator.redactor.seen(task).task
         new = _typed(seen) if given is _NOTHING else given
         if new is not _NOTHING:
-            new = _unmasked(task, seen, new)
+            new = _whole(task, seen, new)
         if new is _NOTHING or operator.queue.dump(new) == task.record.payload:
             redriven = hint(session, f"dead redrive {id}")
             say(f"Nothing was changed: the payload is the same. As it is, it is redriven by {redriven}")
             raise click.exceptions.Exit(PARTLY)
-        say(_difference(seen, new if reveal else operator.redactor.value(new)))
+        changes = difference(seen.payload, new if reveal else operator.redactor.value(new))
+        say("\n".join(map(safe, changes)))
         session.agree(f"Give dead letter {id} this payload{' and redrive it' if redrive else ''}?", yes)
         _change(session, operator, task, new, redrive, reason or "")
 
@@ -107,19 +107,11 @@ def _read(file: BinaryIO) -> Any:
 # --- in an editor -----------------------------------------------------------------------------------
 
 
-def _lines(payload: Any) -> list[str]:
-    """A payload as lines of JSON; bytes that are none as they are."""
-    if isinstance(payload, Undecodable):
-        return payload.data.decode("utf-8", "replace").split("\n")
-    text = json.dumps(payload, indent=2, ensure_ascii=False)
-    if not text.isascii() and text != text.encode("utf-8", "replace").decode():  # lone surrogates
-        text = json.dumps(payload, indent=2)
-    return text.split("\n")
-
-
 def _typed(seen: Task) -> Any:
     """What a person makes of the payload; _NOTHING when it is left as it is."""
-    text = before = "\n".join(_lines(seen.payload)) + "\n"
+    from queue_core.control.editing import payload_lines
+
+    text = before = "\n".join(payload_lines(seen.payload)) + "\n"
     while True:
         saved = click.edit(text, extension=".json")
         if saved is None or saved == before:
@@ -133,63 +125,11 @@ def _typed(seen: Task) -> Any:
         text = saved
 
 
-def _difference(seen: Task, new: Any) -> str:
-    """What changes, line by line."""
-    import difflib
-
-    lines = list(difflib.unified_diff(_lines(seen.payload), _lines(new), "present", "new", n=2, lineterm=""))
-    return "\n".join(map(safe, lines)) if lines else "What changes is masked."
-
-
-# --- masks that were left -----------------------------------------------------------------------------
-
-
-def _unmasked(task: Task, seen: Task, new: Any) -> Any:
+def _whole(task: Task, seen: Task, new: Any) -> Any:
     """The new payload with what its masks hide. Raises UsageError for a mask that is left where nothing is known."""
-    from queue_core.redact import MASKED
+    from queue_core.control.editing import unmasked
 
-    if isinstance(task.payload, Undecodable):
-        return new
-    whole = _restored(task.payload, seen.payload, new)
-    left, known = (sum(map(len, map(MASKED.findall, _texts(value)))) for value in (whole, task.payload))
-    if left > known:
-        raise click.UsageError(
-            "the new payload has a mask where it is not known what it hides: write the value itself, or leave the "
-            "field where it was; --reveal shows the values"
-        )
-    return whole
-
-
-def _restored(old: Any, seen: Any, new: Any) -> Any:
-    """``new``, in which every value and name that stands as it was ``seen`` is ``old``. It is changed in place; it may
-    be nested deeper than calls can be. A list of another length is left as it is: nobody knows which mask was which.
-    """
-    whole = [new]
-    waiting: list[tuple[Any, Any, Any, Any]] = [(whole, 0, old, seen)]
-    while waiting:
-        box, key, old, seen = waiting.pop()
-        item = box[key]
-        if isinstance(item, dict) and isinstance(seen, dict):
-            was = dict(zip(seen, old, strict=True))  # names may be masked, too
-            box[key] = {was.get(name, name): value for name, value in item.items()}
-            waiting += [(box[key], was[name], old[was[name]], seen[name]) for name in item if name in was]
-        elif isinstance(item, list) and isinstance(seen, list):
-            if len(item) == len(seen):
-                waiting += [(item, place, old[place], seen[place]) for place in range(len(item))]
-        elif type(item) is type(seen) and item == seen:
-            box[key] = old
-    return whole[0]
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Every text in a payload, names of fields, too."""
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, str):
-            yield item
-        elif isinstance(item, dict):
-            yield from item
-            waiting += item.values()
-        elif isinstance(item, list):
-            waiting += item
+    try:
+        return unmasked(task, seen.payload, new)
+    except InvalidPayload as error:
+        raise click.UsageError(f"{error}; --reveal shows the values") from None

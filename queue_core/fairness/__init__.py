@@ -5,8 +5,10 @@ They take journal entries and what is known of the tags after them. What is unde
 
 from queue_core.fairness.effort import noisy, worker_time
 from queue_core.fairness.guarantee import Guarantee, Violation, violations
+from queue_core.fairness.past import Then, as_of
 from queue_core.fairness.report import Fairness, Standing, TagFairness, assess, latest, standing
 from queue_core.fairness.shares import Gaps, Spell, Waiting, entitled, gaps, index, jain, spells
+from queue_core.fairness.windows import Window, over_time
 
 __all__ = [
     "Fairness",
@@ -15,8 +17,11 @@ __all__ = [
     "Spell",
     "Standing",
     "TagFairness",
+    "Then",
     "Violation",
     "Waiting",
+    "Window",
+    "as_of",
     "assess",
     "entitled",
     "gaps",
@@ -24,6 +29,7 @@ __all__ = [
     "jain",
     "latest",
     "noisy",
+    "over_time",
     "spells",
     "standing",
     "violations",

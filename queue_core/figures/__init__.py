@@ -5,9 +5,11 @@ tags and marks have the same luminance, so that they stand out (4:1) from a whit
 """
 
 from queue_core.figures.base import ACCENT, AMBER, GREY, RED, luminance, no_data, plain, span_ticks, tag_colour
+from queue_core.figures.errors import errors_by_tag
 from queue_core.figures.leases import lease_ages
 from queue_core.figures.rotation import LINE, RING, ring, serves, shares
 from queue_core.figures.series import backlog_over_time, throughput, times_by_tag
+from queue_core.figures.tag import times_histogram
 from queue_core.figures.tags import count_by_tag, errors, oldest_wait_by_tag
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "backlog_over_time",
     "count_by_tag",
     "errors",
+    "errors_by_tag",
     "lease_ages",
     "luminance",
     "no_data",
@@ -32,4 +35,5 @@ __all__ = [
     "tag_colour",
     "throughput",
     "times_by_tag",
+    "times_histogram",
 ]

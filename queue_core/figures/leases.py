@@ -1,5 +1,6 @@
 """Leases in flight."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,10 +9,13 @@ import plotly.graph_objects as go
 
 from queue_core.figures.base import (
     ACCENT,
+    AMBER,
     GREY,
     RED,
+    STRIP,
     TAG_AXIS,
     TOP,
+    count_axis,
     figure,
     no_data,
     plain,
@@ -20,7 +24,7 @@ from queue_core.figures.base import (
     tick_trace,
     vertical,
 )
-from queue_core.frames import one_line
+from queue_core.frames import one_line, plural
 
 
 def lease_ages(leases: pd.DataFrame, rows: int = TOP) -> go.Figure:
@@ -61,3 +65,41 @@ def _spans(some: pd.DataFrame, labels: Sequence[str], expired: bool) -> dict[str
         "marker": {"color": RED if expired else GREY, "opacity": 0.55}, "hoverinfo": "text",
         "hovertext": list(map(plain, hovers)),
     }  # fmt: skip
+
+
+AGES = (1, 5, 10, 30, 60, 300, 900, 3_600, 21_600, 86_400)  # seconds: where the next bar of ages begins
+_BARS = (
+    "< 1 s",
+    "1–5 s",
+    "5–10 s",
+    "10–30 s",
+    "30–60 s",
+    "1–5 min",
+    "5–15 min",
+    "15–60 min",
+    "1–6 h",
+    "6–24 h",
+    "> 1 d",
+)
+
+
+def age_histogram(leases: pd.DataFrame) -> go.Figure:
+    """How long leases have been held: a bar for each span of ages; good ones, those of lost workers, and expired."""
+    if leases.empty:
+        return no_data("no data: no leases to show")
+    kinds: dict[str, list[int]] = {name: [0] * len(_BARS) for name in ("good", "worker lost or stopped", "ran out")}
+    for row in records(leases):
+        kind = "ran out" if row.expired else "worker lost or stopped" if getattr(row, "mark", "") else "good"
+        kinds[kind][bisect_right(AGES, row.age)] += 1
+    whole = [sum(counts) for counts in zip(*kinds.values(), strict=True)]
+    last = max(place for place, count in enumerate(whole) if count) + 1
+    bars = [
+        {
+            "type": "bar", "x": list(_BARS[:last]), "y": counts[:last], "marker": {"color": colour},
+            "hoverinfo": "text",
+            "hovertext": [f"{bar}: {plural(count, 'lease')}, {kind}" for bar, count in zip(_BARS, counts, strict=True)],
+        }
+        for (kind, counts), colour in zip(kinds.items(), (GREY, AMBER, RED), strict=True)
+    ]  # fmt: skip
+    axis = {"title": "age", "type": "category", "showgrid": False}
+    return figure(bars, axis, count_axis("leases", whole), height=STRIP, barmode="stack", bargap=0.15)

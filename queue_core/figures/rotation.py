@@ -22,11 +22,13 @@ from queue_core.figures.base import (
     short,
     tag_colour,
     tick_trace,
+    vertical,
     whole_axis,
 )
 from queue_core.frames import duration, share_text
 
 RING = 120  # tags that get a dot
+BEHIND, AHEAD = 20, 40  # of a larger ring: those beside the cursor, whether they can be served or not
 LINE = 0.14  # height of a name beside the ring, of its radius
 WIDE, LETTERS = 2.17, 21.6  # from the middle of the ring to the edge; ordinary letters: both of its radius
 
@@ -34,15 +36,12 @@ WIDE, LETTERS = 2.17, 21.6  # from the middle of the ring to the edge; ordinary 
 def ring(tags: pd.DataFrame) -> go.Figure:
     """The rotation as a ring, clockwise from the top in first-seen order, from the ring frame.
 
-    Filled dots can be served, hollow ones are skipped; the pointer is the cursor, the large dot is next.
+    Filled dots can be served, hollow ones are skipped; the pointer is the cursor, the large dot is next, the circled
+    one was served last. Of a ring of many tags, the neighbourhood of the cursor and those that are served soonest.
     """
     if tags.empty:
         return no_data("no data: no tag is known yet")
-    shown = tags
-    if len(tags) > RING:  # those that matter for the next serves, in their order
-        important = tags["cursor"] | tags["next"] | tags["last"]
-        ranks = tags.assign(held=tags["why_not"].notna() & ~important).sort_values(["held", "ahead"], kind="stable")
-        shown = tags.loc[sorted(ranks.index[:RING])]
+    shown = _neighbourhood(tags)
     angles = [2 * math.pi * place / len(shown) for place in range(len(shown))]
     turns = [2 * math.pi * step / 90 for step in range(91)]
     circle = {
@@ -54,7 +53,29 @@ def ring(tags: pd.DataFrame) -> go.Figure:
     x = {"visible": False, "automargin": False, "range": [-WIDE, WIDE]}
     y = {"visible": False, "automargin": False, "range": [-1.22, 1.22], "scaleanchor": "x"}
     margin = {"l": 4, "r": 4, "t": 4, "b": 4}
-    return figure([circle, _dots(shown, angles), _names(shown, angles)], x, y, annotations=notes, margin=margin)
+    traces = [circle, _dots(shown, angles), _names(shown, angles), _last(shown, angles)]
+    return figure(traces, x, y, annotations=notes, margin=margin)
+
+
+def _neighbourhood(tags: pd.DataFrame) -> pd.DataFrame:
+    """The tags that get a dot, in their order: beside the cursor, and of the others those that are served soonest."""
+    if len(tags) <= RING:
+        return tags
+    beside = (tags["ahead"] < AHEAD) | (tags["ahead"] >= len(tags) - BEHIND)
+    important = beside | tags["next"] | tags["last"]
+    ranks = tags.assign(held=tags["why_not"].notna(), far=~important)
+    chosen = ranks.sort_values(["far", "held", "ahead"], kind="stable").index[:RING]
+    return tags.loc[sorted(chosen)]
+
+
+def _last(shown: pd.DataFrame, angles: Sequence[float]) -> dict[str, Any]:
+    """A circle around the tag that was served last."""
+    at = [angle for angle, last in zip(angles, shown["last"], strict=True) if last]
+    return {
+        "type": "scatter", "mode": "markers", "cliponaxis": False, "hoverinfo": "skip", "x": list(map(math.sin, at)),
+        "y": list(map(math.cos, at)),
+        "marker": {"size": 26, "symbol": "circle-open", "color": GREY, "line": {"width": 2, "color": GREY}},
+    }  # fmt: skip
 
 
 def _pointer(angle: float) -> dict[str, Any]:
@@ -120,7 +141,11 @@ def _centre(tags: pd.DataFrame, shown: int) -> str:
     ready = int(tags["why_not"].isna().sum())
     of = f"{shown:,} of {len(tags):,} tags shown" if shown < len(tags) else f"of {len(tags):,} tags"
     last = [f"last served: {plain(short(label))}" for label in tags.loc[tags["last"], "label"]]
-    return "<br>".join([f"<b>{ready:,}</b> can be served", of, *last])
+    skipped: list[str] = []
+    if shown < len(tags):
+        held = tags["why_not"].dropna().value_counts().head(3)
+        skipped = [f"{count:,} skipped: {short(str(why))}" for why, count in held.items()]
+    return "<br>".join([f"<b>{ready:,}</b> can be served", of, *last, *skipped])
 
 
 def shares(frame: pd.DataFrame) -> go.Figure:
@@ -179,3 +204,94 @@ def serves(frame: pd.DataFrame, last: int = 120) -> go.Figure:
     by_place = {"title": "place in the ring", "tickformat": ",d", "nticks": 6}
     axis = {**whole_axis("serve number", len(rows), 8), "showgrid": False}
     return figure([marks], axis, {**(by_tag if few else by_place), "autorange": "reversed"}, height=STRIP)
+
+
+def serves_around(around: pd.DataFrame) -> go.Figure:
+    """The strip of an around frame, with a line where the moment is."""
+    drawn = serves(around, len(around))
+    if around.empty or not around["after"].any():
+        return drawn
+    place = float(around.loc[around["after"], "serve"].iloc[0]) - 0.5
+    return go.Figure(drawn.data, drawn.layout.to_plotly_json() | {"shapes": [vertical(place, ACCENT, "dot")]})
+
+
+# --- how fair it was ------------------------------------------------------------------------------
+
+
+def jain(windows: pd.DataFrame) -> go.Figure:
+    """Jain's index in one window of serves after the other, from the jain frame: 1 is exactly by weight."""
+    known = windows.dropna(subset=["index"])
+    if known.empty:
+        return no_data("no data: no full round of two eligible tags")
+    hovers = [
+        f"{row.index_:.4f} over {row.stayed:,} tags that stayed eligible; serves {row.first_:,} to {row.last_:,}, "
+        f"{row.begun_at:%H:%M:%S} to {row.at:%H:%M:%S} UTC"
+        for row in records(windows.rename(columns={"index": "index_", "first": "first_", "last": "last_"}))
+    ]
+    line = {
+        "type": "scatter", "mode": "lines+markers", "x": list(windows["last"]),
+        "line": {"width": 1.75, "color": ACCENT},
+        "y": [None if math.isnan(value) else value for value in windows["index"]], "marker": {"size": 6},
+        "hoverinfo": "text", "hovertext": list(map(plain, hovers)), "connectgaps": False,
+    }  # fmt: skip
+    least = float(known["index"].min())
+    lowest = 0.9 if least >= 0.92 else max(least - 0.1, 0.0)
+    fair = {"type": "line", "x0": 0, "x1": 1, "xref": "paper", "y0": 1, "y1": 1, "line": {"color": GREY, "dash": "dot"}}
+    y = {"title": "Jain's index", "range": [lowest, 1.01], "nticks": 6, "tickformat": ".3~f"}
+    axis = {**whole_axis("serve number", int(windows["last"].max() - windows["first"].min()), 8), "showgrid": False}
+    return figure([line], axis, y, height=STRIP, shapes=[fair])
+
+
+def gaps(frame: pd.DataFrame) -> go.Figure:
+    """How many serves apart the serves of a tag were: the mean (bar), the ideal (line across it), the longest (ring),
+    from the shares frame. The twelve tags whose mean is furthest above the ideal."""
+    some = frame.dropna(subset=["mean_gap", "ideal_gap"])
+    if some.empty:
+        return no_data("no data: no tag that stayed eligible was served twice")
+    over = (some["mean_gap"] / some["ideal_gap"]).sort_values(ascending=False, kind="stable").index[:TOP]
+    rows = records(some.loc[over])
+    labels = [row.label for row in rows]
+    hovers = [
+        f"{row.label}: every {row.mean_gap:,.2f} serves, ideal {row.ideal_gap:,.2f}, longest {row.longest_gap:,}; "
+        f"it waited through {row.turns_waited:,} turns of others at most"
+        for row in rows
+    ]
+    bars = bar_trace(labels, [row.mean_gap for row in rows], [""] * len(rows), _colours(rows), hovers)
+    ideal = tick_trace([row.ideal_gap for row in rows], labels, 14, GREY)
+    longest = {
+        "type": "scatter", "mode": "markers", "x": [int(row.longest_gap) for row in rows], "hoverinfo": "skip",
+        "y": list(map(plain, labels)), "marker": {"symbol": "circle-open", "size": 8, "color": _colours(rows)},
+    }  # fmt: skip
+    axis = count_axis("serves apart: mean (bar), ideal (line), longest (ring)",
+                      [int(row.longest_gap) for row in rows])  # fmt: skip
+    return figure([bars, ideal, longest], axis, TAG_AXIS)
+
+
+def worker_shares(frame: pd.DataFrame) -> go.Figure:
+    """The part of the workers' time that each tag took (bar), with its part of the serves (line across it), from the
+    shares frame: the largest twelve."""
+    some = frame[frame["worker_share"].fillna(0.0) > 0]
+    if some.empty:
+        return no_data("no data: no worker time was measured in these serves")
+    rows = records(some.sort_values("worker_share", ascending=False, kind="stable").head(TOP))
+    labels = [row.label for row in rows]
+    hovers = [
+        f"{row.label}: {duration(row.worker_time)} of worker time ({share_text(row.worker_share)}), "
+        f"{share_text(row.share)} of the serves" + (f"; much of: {row.noisy}" if isinstance(row.noisy, str) else "")
+        for row in rows
+    ]
+    notes = [
+        {
+            "x": 100 * max(row.worker_share, row.share), "y": plain(row.label), "showarrow": False, "xanchor": "left",
+            "xshift": 8, "text": share_text(row.worker_share) + (", noisy" if isinstance(row.noisy, str) else ""),
+        }
+        for row in rows
+    ]  # fmt: skip
+    bars = bar_trace(labels, [100 * row.worker_share for row in rows], [""] * len(rows), _colours(rows), hovers)
+    served = tick_trace([100 * row.share for row in rows], labels, 14, GREY)
+    axis = {"title": "% of worker time; the line is the part of the serves", "rangemode": "tozero", "nticks": 6}
+    return figure([bars, served], axis, TAG_AXIS, annotations=notes, margin={"l": 8, "r": 96, "t": 4, "b": 36})
+
+
+def _colours(rows: Sequence[Any]) -> list[str]:
+    return [tag_colour(row.tag) for row in rows]

@@ -223,3 +223,14 @@ def times_by_tag(times: pd.DataFrame, what: str = "wait") -> go.Figure:
         "ticktext": list(_MOMENTS.values()),
     }  # fmt: skip
     return figure([lines, *marks], axis, TAG_AXIS, annotations=notes)
+
+
+def marked(drawn: go.Figure, at: datetime) -> go.Figure:
+    """A figure over time with a line at a moment."""
+    moment = int(at.timestamp() * 1_000)
+    line = {
+        "type": "line", "x0": moment, "x1": moment, "y0": 0, "y1": 1, "yref": "paper",
+        "line": {"color": ACCENT, "width": 2, "dash": "dot"},
+    }  # fmt: skip
+    layout = drawn.to_plotly_json()["layout"]
+    return go.Figure(drawn.data, {**layout, "shapes": [*layout.get("shapes", ()), line]})

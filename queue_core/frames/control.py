@@ -6,7 +6,7 @@ from datetime import datetime
 import pandas as pd
 
 from queue_core.frames.tables import UTC, Schema, rows, span
-from queue_core.frames.text import error_preview, one_line, tag_label
+from queue_core.frames.text import error_preview, one_line, plural, tag_label
 from queue_core.groups import Group
 from queue_core.plans import AuditEntry, Plan, Result
 from queue_core.queue import View
@@ -15,15 +15,15 @@ from queue_core.task import SECOND, Task, id_text, moment
 
 GROUPS: Schema = {
     "group": "str", "text": "str", "count": "int64", "tags": "int64", "deaths": "int64", "first_at": UTC,
-    "last_at": UTC, "since_last": "float64", "resolved": "bool", "resolved_by": "str", "resolved_at": UTC,
-    "reopened_at": UTC, "sample": "str", "error": "str",
+    "last_at": UTC, "since_last": "float64", "status": "str", "resolved": "bool", "resolved_by": "str",
+    "resolved_at": UTC, "reopened_at": UTC, "sample": "str", "error": "str",
 }  # fmt: skip
 HEAT: Schema = {"group": "str", "text": "str", "tag": "str", "label": "str", "count": "int64"}
 PLANS: Schema = {
     "plan": "int64", "action": "str", "state": "str", "void": "bool", "where": "str", "reason": "str", "actor": "str",
     "origin": "str", "selected": "int64", "moved": "int64", "skipped": "int64", "failed": "int64", "left": "int64",
-    "rate": "float64", "canary": "Int64", "runner": "str", "note": "str", "outcome": "str", "created_at": UTC,
-    "started_at": UTC, "ended_at": UTC, "undo_of": "Int64", "undone_by": "Int64",
+    "progress": "float64", "rate": "float64", "canary": "Int64", "runner": "str", "note": "str", "outcome": "str",
+    "created_at": UTC, "started_at": UTC, "ended_at": UTC, "undo_of": "Int64", "undone_by": "Int64",
 }  # fmt: skip
 RESULTS: Schema = {"number": "int64", "id": "str", "verdict": "str", "version": "Int64", "why": "str"}
 AUDIT: Schema = {
@@ -40,15 +40,22 @@ def _at(micro: int) -> datetime | None:
     return moment(micro) if micro else None
 
 
+def _status(group: Group) -> str:
+    if group.resolved:
+        return f"resolved by {one_line(group.resolved_by, 40)}"
+    return "reopened" if group.reopened else "open"
+
+
 def groups_frame(groups: Iterable[Group], at: datetime, mask: Redactor | None = None) -> pd.DataFrame:
-    """One row per error group; ``since_last`` is seconds since the newest death, as of ``at``."""
+    """One row per error group; ``since_last`` is seconds since the newest death, as of ``at``. ``status``: open,
+    reopened (by a death after it was resolved), or resolved by whom."""
     mask = masking(mask)
     return rows(
         GROUPS,
         (
             (
-                group.fingerprint.hex(), one_line(mask.text(group.text)), group.count, group.tags, group.deaths,
-                _at(group.first), _at(group.last), span(at, _at(group.last)), bool(group.resolved),
+                group.fingerprint.hex(), one_line(group.said(mask.text)), group.count, group.tags, group.deaths,
+                _at(group.first), _at(group.last), span(at, _at(group.last)), _status(group), bool(group.resolved),
                 one_line(group.resolved_by) or None, _at(group.resolved), _at(group.reopened),
                 id_text(group.sample) if group.sample else None, error_preview(group.error, mask),
             )
@@ -57,13 +64,26 @@ def groups_frame(groups: Iterable[Group], at: datetime, mask: Redactor | None = 
     )  # fmt: skip
 
 
+def groups_sentence(groups: pd.DataFrame) -> str:
+    """How many error groups of a groups frame there are, how many need a look, and the largest of them."""
+    if groups.empty:
+        return "No error groups"
+    waiting = groups[~groups["resolved"]]
+    told = plural(len(groups), "error group")
+    if waiting.empty:
+        return f"{told}, all resolved"
+    largest = waiting.iloc[int(waiting["count"].argmax())]
+    open_ones = "" if len(waiting) == len(groups) else f", {len(waiting):,} of them not resolved"
+    return f"{told}{open_ones}; the largest, {largest['count']:,} dead: {largest['text'] or '(no error text)'}"
+
+
 def heat_frame(view: View, groups: Iterable[Group], mask: Redactor | None = None) -> pd.DataFrame:
     """One row per error group and tag that has dead letters of it: how many."""
     mask = masking(mask)
     return rows(
         HEAT,
         (
-            (group.fingerprint.hex(), one_line(mask.text(group.text)), tag, tag_label(tag), count)
+            (group.fingerprint.hex(), one_line(group.said(mask.text)), tag, tag_label(tag), count)
             for group in groups
             for tag, count in view.group_tags(group.fingerprint.hex()).items()
         ),
@@ -71,7 +91,8 @@ def heat_frame(view: View, groups: Iterable[Group], mask: Redactor | None = None
 
 
 def plans_frame(plans: Iterable[Plan], epoch: int, mask: Redactor | None = None) -> pd.DataFrame:
-    """One row per plan, in the order given. ``void``: made before the store was restored (``epoch`` is the store's)."""
+    """One row per plan, in the order given. ``progress`` is the share of its tasks that were dealt with. ``void``: made
+    before the store was restored (``epoch`` is the store's)."""
     mask = masking(mask)
     return rows(
         PLANS,
@@ -80,7 +101,8 @@ def plans_frame(plans: Iterable[Plan], epoch: int, mask: Redactor | None = None)
                 plan.number, plan.action, plan.state, not plan.over and plan.epoch != epoch,
                 None if plan.where is None else one_line(mask.text(plan.where)), one_line(mask.text(plan.reason)),
                 one_line(plan.actor), one_line(plan.origin), plan.selected, plan.moved, plan.skipped, plan.failed,
-                plan.left, plan.rate, plan.canary.size if plan.canary else None, one_line(plan.runner),
+                plan.left, plan.done / plan.selected if plan.selected else None, plan.rate,
+                plan.canary.size if plan.canary else None, one_line(plan.runner),
                 one_line(mask.text(plan.note)), plan.outcome, _at(plan.created), _at(plan.started), _at(plan.ended),
                 plan.undo_of or None, plan.undone_by or None,
             )

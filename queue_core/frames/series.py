@@ -39,6 +39,10 @@ TOTALS: Schema = {
     **dict.fromkeys(STATES, "int64"), **_ENDS, "failed": "int64", "died": "int64",
     **{f"{name}_rate": "float64" for name in RATES},
 }  # fmt: skip
+THEN: Schema = {
+    "number": "int64", "tag": "str", "label": "str", "other": "bool", "backlog": "Int64", "oldest_wait": "float64",
+    "inflight": "Int64", "scheduled": "Int64", "dead": "Int64", "leased": "int64", "share": "float64", "why_not": "str",
+}  # fmt: skip
 QUANTILES = ("mean", "p50", "p95", "p99")
 WAITS: Schema = {
     "number": "int64", "tag": "str", "label": "str", "whole": "bool",
@@ -231,6 +235,27 @@ def series_totals_frame(series: Series, *, step: Step = None) -> pd.DataFrame:
     columns |= {name: np.where(where, counts[name] / SECOND, np.nan) for name, where in known.items()}
     columns |= {f"{name}_rate": counts[name] / seconds for name in RATES}
     return pd.DataFrame({name: columns[name] for name in TOTALS}, copy=False)
+
+
+# --- as it was ----------------------------------------------------------------------------------
+
+
+def then_frame(series: pd.DataFrame) -> pd.DataFrame:
+    """The last span of a series frame: what each tag had at its end, and its ``share`` of the leases in it.
+
+    A row for each tag that is known by itself, the largest backlog first, and one for all others. ``oldest_wait`` in
+    seconds; what is not known of a tag by itself is missing.
+    """
+    last = series[series["start"] == series["start"].max()]
+    whole = float(last["leased"].sum())
+    columns = {
+        "number": last["number"], "tag": last["tag"], "label": last["label"], "other": last["other"],
+        "backlog": last["pending"], "oldest_wait": last["oldest"], "inflight": last["inflight"],
+        "scheduled": last["scheduled"], "dead": last["dead"], "leased": last["leased"],
+        "share": last["leased"] / whole if whole else float("nan"), "why_not": None,
+    }  # fmt: skip
+    frame = pd.DataFrame(columns, index=last.index).astype(THEN)
+    return frame.sort_values(["other", "backlog"], ascending=[True, False], kind="stable").reset_index(drop=True)
 
 
 # --- how long it took -----------------------------------------------------------------------------

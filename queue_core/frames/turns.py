@@ -1,18 +1,24 @@
 """The rotation as frames: the ring as it stands, who is served next, and what was served against what was due."""
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from math import ceil
 
 import pandas as pd
 
 from queue_core import fairness, rotation
-from queue_core.fairness import Gaps, TagFairness
-from queue_core.frames.tables import UTC, Schema, rows, span
-from queue_core.frames.text import tag_label
-from queue_core.history import Event, Kind
+from queue_core.fairness import Gaps, Standing, TagFairness, Waiting
+from queue_core.frames.rules import silent_for
+from queue_core.frames.tables import SERVES, UTC, Schema, rows, serves_frame, span
+from queue_core.frames.text import one_line, tag_label
+from queue_core.frames.words import WORKER_SILENT
+from queue_core.history import Entry, Event, Kind
 from queue_core.rotation import Turn
 from queue_core.snapshot import Snapshot, TagStats
-from queue_core.task import SECOND, microseconds
+from queue_core.task import SECOND, microseconds, moment
+
+ROUNDS, WINDOWS, LEAST = 3, 60, 20  # rounds in a window of Jain's index, windows shown at most, serves in one at least
 
 RING: Schema = {
     "number": "int64", "tag": "str", "label": "str", "ahead": "int64", "cursor": "bool", "next": "bool",
@@ -25,6 +31,16 @@ SHARES: Schema = {
     "worker_time": "float64", "worker_share": "float64", "mean_gap": "float64", "ideal_gap": "float64",
     "longest_gap": "Int64", "turns_waited": "Int64", "noisy": "str",
 }  # fmt: skip
+JAIN: Schema = {
+    "first": "int64", "last": "int64", "begun_at": UTC, "at": UTC, "serves": "int64", "stayed": "int64",
+    "index": "float64",
+}  # fmt: skip
+VIOLATIONS: Schema = {
+    "number": "int64", "tag": "str", "label": "str", "since": "int64", "until": "Int64", "other": "int64",
+    "other_tag": "str", "other_label": "str", "served": "int64", "weight": "int64",
+}  # fmt: skip
+AROUND: Schema = {**SERVES, "after": "bool"}
+MERGED = ("served", "entitled", "mean_gap", "ideal_gap", "longest_gap", "worker_share", "noisy")
 
 
 def ring_frame(snapshot: Snapshot) -> pd.DataFrame:
@@ -93,12 +109,31 @@ def shares_frame(snapshot: Snapshot, journal: Iterable[Event], last: int = 500) 
     of; missing: nothing.
     """
     events = list(journal)
-    entries = fairness.latest([event.entry for event in events], last) if last else ()
-    found = fairness.assess(entries, map(fairness.standing, snapshot.tags), microseconds(snapshot.at, "at"))
+    standings = [fairness.standing(tag) for tag in snapshot.tags]
+    entries = [event.entry for event in events]
+    return _shares(entries, standings, microseconds(snapshot.at, "at"), _names(snapshot, events), last)
+
+
+def shares_then_frame(snapshot: Snapshot, journal: Iterable[Event], at: datetime, last: int = 500) -> pd.DataFrame:
+    """The same as it was at an earlier moment; ``journal`` reaches from before it to the snapshot without a gap."""
+    events = list(journal)
+    then = microseconds(at, "at")
+    was = fairness.as_of([event.entry for event in events], map(fairness.standing, snapshot.tags), then)
+    return _shares(was.before, was.standings, then, _names(snapshot, events), last)
+
+
+def _names(snapshot: Snapshot, events: Iterable[Event]) -> dict[int, str]:
     names = {event.entry.tag: event.tag or "" for event in events}
-    names |= {tag.number: tag.name for tag in snapshot.tags}
+    return names | {tag.number: tag.name for tag in snapshot.tags}
+
+
+def _shares(
+    entries: Sequence[Entry], standings: Iterable[Standing], now: int, names: dict[int, str], last: int
+) -> pd.DataFrame:
+    recent = fairness.latest(entries, last) if last else ()
+    found = fairness.assess(recent, standings, now)
     waits: dict[int, int] = {}
-    for entry in entries:
+    for entry in recent:
         if entry.kind is Kind.LEASE:
             waits[entry.tag] = max(entry.wait, waits.get(entry.tag, 0))
     return rows(SHARES, [_share(tag, names[tag.tag], waits.get(tag.tag)) for tag in found.tags])
@@ -111,3 +146,119 @@ def _share(tag: TagFairness, name: str, wait: int | None) -> tuple[object, ...]:
         tag.served - tag.entitled, None if wait is None else wait / SECOND, tag.worker_time, tag.worker_share,
         gaps.mean, gaps.ideal, gaps.longest, gaps.turns, ", ".join(tag.noisy) or None,
     )  # fmt: skip
+
+
+def ring_shares_frame(ring: pd.DataFrame, shares: pd.DataFrame | None) -> pd.DataFrame:
+    """The ring frame with what each tag got, from the shares frame; missing for tags that had no part in it."""
+    known = rows(SHARES, []) if shares is None else shares
+    merged = ring.merge(known[["number", *MERGED]], on="number", how="left")
+    return merged.astype({"served": "Int64"})
+
+
+# --- over time ------------------------------------------------------------------------------------
+
+
+def jain_frame(snapshot: Snapshot, journal: Iterable[Event], size: int | None = None) -> pd.DataFrame:
+    """Jain's index in windows of ``size`` serves one after the other, as ``queue_core.fairness.over_time`` has it.
+
+    Without a size a window has three rounds of the tags that can be served now, 20 serves at least, and there are 60
+    windows at most. ``index`` is missing where it has no value, and where a single tag stayed: of one it is always 1.
+    """
+    leases = _leases(journal)
+    waiting = _waiting(snapshot)
+    if size is None:
+        weights = sum(one.weight for one in waiting.values())
+        size = max(LEAST, ROUNDS * weights, ceil(len(leases) / WINDOWS))
+    return rows(
+        JAIN,
+        (
+            (
+                one.first, one.last, moment(one.begun), moment(one.ended), one.serves, one.stayed,
+                one.index if one.stayed > 1 else None,
+            )
+            for one in fairness.over_time(leases, waiting, size)
+        ),
+    )  # fmt: skip
+
+
+def _leases(journal: Iterable[Event]) -> list[Entry]:
+    return [event.entry for event in journal if event.kind is Kind.LEASE]
+
+
+def _waiting(snapshot: Snapshot) -> dict[int, Waiting]:
+    """The tags that are eligible now."""
+    return {
+        tag.number: Waiting(tag.eligible_since_serve, tag.weight)
+        for tag in snapshot.tags
+        if tag.eligible_since_serve is not None
+    }
+
+
+def violations_frame(snapshot: Snapshot, journal: Iterable[Event]) -> pd.DataFrame:
+    """One row per breach of the rotation's guarantee among the serves of the journal: none when all is fair.
+
+    A tag stayed eligible from serve ``since`` to its serve ``until`` (missing: it waits still), while ``other`` was
+    served more than its weight.
+    """
+    events = list(journal)
+    names = _names(snapshot, events)
+    waiting = {tag: one.since for tag, one in _waiting(snapshot).items()}
+    return rows(
+        VIOLATIONS,
+        (
+            (
+                one.tag, names[one.tag], tag_label(names[one.tag]), one.since, one.until, one.other, names[one.other],
+                tag_label(names[one.other]), one.served, one.weight,
+            )
+            for one in fairness.violations(_leases(events), waiting)
+        ),
+    )  # fmt: skip
+
+
+def proof_frame(violations: pd.DataFrame, serves: pd.DataFrame, limit: int = 20) -> pd.DataFrame:
+    """The serves (of ``serves_frame``) that show the first violation: where the wait began, those of the other tag in
+    between, at most ``limit``, and where it ended."""
+    if violations.empty:
+        return serves.iloc[:0]
+    first = violations.iloc[0]
+    since, until = first["since"], first["until"]
+    inside = serves[(serves["number"] == first["other"]) & (serves["serve"] > since)]
+    if not pd.isna(until):
+        inside = inside[inside["serve"] < until]
+    edges = serves[(serves["serve"] == since) | (False if pd.isna(until) else serves["serve"] == until)]
+    shown: pd.DataFrame = pd.concat([edges, inside.head(limit)]).sort_values("serve")
+    return shown
+
+
+def around_frame(journal: Iterable[Event], at: datetime, before: int = 60, after: int = 60) -> pd.DataFrame:
+    """The last serves up to a moment and the first ones behind it: what the rotation did next, in fact."""
+    serves = serves_frame(journal)
+    later = serves["at"] > at
+    earlier = serves[~later]
+    shown = pd.concat([earlier.tail(before), serves[later].head(after)])
+    return shown.assign(after=shown["at"] > at)
+
+
+# --- who holds leases -----------------------------------------------------------------------------
+
+
+def held_frame(leases: pd.DataFrame, snapshot: Snapshot) -> pd.DataFrame:
+    """The leases frame with ``mark``: what is wrong with a lease or with the worker that holds it; empty: nothing.
+
+    A worker is lost when it has not reported for 30 s, and stopped when it has said so; a lease that is held by a name
+    that no worker has reports nothing.
+    """
+    silences = {one_line(worker.id): silent_for(worker, snapshot.at) for worker in snapshot.workers}
+
+    def mark(owner: str, expired: bool) -> str:
+        said = ["ran out"] if expired else []
+        if owner in silences:
+            silence = silences[owner]
+            if silence is None:
+                said.append("worker stopped")
+            elif silence > WORKER_SILENT:
+                said.append("worker lost")
+        return ", ".join(said)
+
+    marks = [mark(owner, over) for owner, over in zip(leases["owner"], leases["expired"], strict=True)]
+    return leases.assign(mark=pd.Series(marks, index=leases.index, dtype="str"))

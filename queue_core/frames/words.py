@@ -5,6 +5,7 @@ The text holds labels of tags: show it as plain text, never as Markdown.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import pandas as pd
 
@@ -168,3 +169,118 @@ def dead_sentence(snapshot: Snapshot) -> str:
 def error_line(error: BaseException) -> str:
     """An error as one safe line."""
     return one_line(f"{type(error).__name__}: {error}", 600)
+
+
+def calm(snapshot: Snapshot) -> Verdict:
+    """How a queue is in which nothing needs a person."""
+    dead = (dead_sentence(snapshot),) if snapshot.dead else ()
+    if snapshot.backlog or snapshot.inflight:
+        return Verdict(Level.HEALTHY, _working(snapshot), dead)
+    if snapshot.totals.pushed + snapshot.totals.moved_in == 0:
+        return Verdict(Level.EMPTY, "Nothing has been pushed into this queue yet")
+    if snapshot.scheduled:
+        return Verdict(Level.IDLE, f"Nothing waits: {plural(snapshot.scheduled, 'task')} scheduled for later", dead)
+    if snapshot.dead:
+        return Verdict(Level.IDLE, "Nothing waits", dead)
+    return Verdict(Level.IDLE, f"Nothing waits: all of {plural(snapshot.totals.pushed, 'task')} were handled")
+
+
+def guarantee_sentence(violations: pd.DataFrame, serves: int) -> str:
+    """Whether the rotation kept its guarantee in so many serves."""
+    if not serves:
+        return "Nothing to check: no serve is in the journal"
+    times = len(violations)
+    how = "not once" if not times else "once" if times == 1 else f"{times:,} times"
+    return (
+        f"The guarantee was {'kept' if not times else 'broken'}: {how} in {plural(serves, 'serve')} was a tag that "
+        "stayed eligible passed over while another was served more than its weight"
+    )
+
+
+def violation_sentence(violations: pd.DataFrame) -> str:
+    """The first breach in words; empty when there is none."""
+    if violations.empty:
+        return ""
+    first = violations.iloc[0]
+    waited = "waits still" if pd.isna(first["until"]) else f"waited until serve {first['until']:,}"
+    return (
+        f"{first['label']} could be served from serve {first['since']:,} on and {waited}, while "
+        f"{first['other_label']} of weight {first['weight']:,} was served {first['served']:,} times"
+    )
+
+
+def jain_sentence(windows: pd.DataFrame) -> str:
+    """Jain's index now, and the lowest it was."""
+    known = windows.dropna(subset=["index"])
+    if known.empty:
+        return "Jain's index has no value yet: in no window was there a whole round of two tags that stayed eligible"
+    now, least = known.iloc[-1], known.iloc[int(known["index"].argmin())]
+    tags = plural(int(now["stayed"]), "tag")
+    return (
+        f"Jain's index is {now['index']:.4f} over {tags} in the last {plural(int(now['serves']), 'serve')}; "
+        f"the lowest shown is {least['index']:.4f} (1 is exactly by weight)"
+    )
+
+
+def noisy_sentence(shares: pd.DataFrame) -> str:
+    """Who takes much of the workers."""
+    loud = shares[shares["noisy"].notna()]
+    if loud.empty:
+        return "No tag takes more than a tenth of the workers, or is the only one"
+    named = [f"{row.label} ({row.noisy})" for row in loud.head(5).itertuples()]
+    more = f" and {plural(len(loud) - 5, 'more tag')}" if len(loud) > 5 else ""
+    takes = "takes" if len(loud) == 1 else "take"
+    return f"{', '.join(named)}{more} {takes} more than a tenth of all"
+
+
+def skipped_sentence(ring: pd.DataFrame) -> str:
+    """Why the scan passes tags over, with how many; empty when it passes none."""
+    held = ring["why_not"].dropna().value_counts()
+    return f"Skipped: {', '.join(f'{count:,} {why}' for why, count in held.items())}" if len(held) else ""
+
+
+NOBODY = "(no owner)"
+
+
+def held_sentence(held: pd.DataFrame) -> str:
+    """What is nearest to running out, who has been silent longest, and how much lost workers hold, of a held frame."""
+    if held.empty:
+        return "No lease is held now"
+    said = []
+    good = held[~held["expired"]]
+    if not good.empty:
+        soonest = good.iloc[int(good["expires_in"].argmin())]
+        said.append(f"next to run out: {soonest['label']}, in {duration(soonest['expires_in'])}")
+    silent = held.iloc[int(held["silence"].argmax())]
+    said.append(f"longest silence: {duration(silent['silence'])}, by {silent['owner'] or NOBODY}")
+    over, lost = int(held["expired"].sum()), int(held["mark"].str.contains("worker").sum())
+    said.append(f"{plural(over, 'lease has', 'leases have')} run out")
+    said.append(f"{plural(lost, 'is', 'are')} held by workers that are lost or have stopped")
+    text = "; ".join(said)
+    return text[0].upper() + text[1:]
+
+
+def lease_lines(ids: dict[str, str], held: pd.DataFrame) -> str:
+    """A line for each lease of ``ids`` (id and label), as it is in the held frame of now."""
+    now: dict[str, Any] = {str(row.id): row for row in held.itertuples()}
+    lines = []
+    for id, label in ids.items():
+        row = now.get(id)
+        if row is None:
+            lines.append(f"{label} … {id[-4:]}: it is not in flight any more")
+            continue
+        left = f"ran out {duration(-row.expires_in)} ago" if row.expired else f"runs out in {duration(row.expires_in)}"
+        mark = f"; {row.mark}" if row.mark else ""
+        lines.append(f"{label} … {id[-4:]}: silent for {duration(row.silence)}, {left}{mark}")
+    return "\n".join(lines)
+
+
+def then_sentence(around: pd.DataFrame) -> str:
+    """Who was served last by a moment, and who came next in fact, of an around frame."""
+    before, after = around[~around["after"]], around[around["after"]]
+    if before.empty:
+        return "Nothing had been served by then, as far as the journal reaches"
+    last = f"Served last by then: {before['label'].iloc[-1]}"
+    if after.empty:
+        return f"{last}; nobody has been served since"
+    return f"{last}; the next serves went to {', '.join(after['label'].head(8))}"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from terminal import Terminal, run
 
 from queue_core import Queue, Undecodable
-from queue_core.cli.edit import _restored
+from queue_core.control.editing import restored
 from queue_core.redact import MARK, Redactor
 from queue_core.stores.base import Change
 from queue_core.task import parse_id
@@ -169,4 +169,4 @@ JSON = st.recursive(
 @given(payload=JSON)
 def test_what_is_given_back_as_it_was_seen_is_what_it_was(payload: Any) -> None:
     seen = Redactor().value(payload)
-    assert _restored(payload, seen, json.loads(json.dumps(seen))) == payload
+    assert restored(payload, seen, json.loads(json.dumps(seen))) == payload
