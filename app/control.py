@@ -8,13 +8,15 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import streamlit as st
 
-from app import data
-from queue_core import Conflict, InvalidArgument, Queue, QueueError, StoreError, TaskNotFound
-from queue_core.control import Operator, Role
+from app import data, signin
+from queue_core import Conflict, InvalidArgument, Queue, QueueError, StoreError, Task, TaskNotFound
+from queue_core.control import Operator, Role, payload_lines, rewritten
 from queue_core.frames import error_line, one_line, plural
 from queue_core.plans import Plan, PlanState
 from queue_core.plans import Verdict as Came
@@ -33,11 +35,13 @@ class Verb(StrEnum):
     RESTORE = "restore"
     EXTEND = "extend"
     CANCEL = "cancel"
+    MOVE = "move_tag"
 
 
 PAST = {
     Verb.REQUEUE: "requeued", Verb.DEAD_LETTER: "dead-lettered", Verb.REDRIVE: "redriven", Verb.PURGE: "purged",
     Verb.RESTORE: "restored", Verb.EXTEND: "extended", Verb.CANCEL: "cancelled",
+    Verb.MOVE: "moved",
 }  # fmt: skip
 NEEDS_REASON = (Verb.DEAD_LETTER, Verb.PURGE, Verb.CANCEL)
 
@@ -78,7 +82,7 @@ def actor() -> str:
 
 def role() -> Role:
     """The role of who looks at the page. Raises InvalidArgument for a QUEUE_ROLE that there is not."""
-    given = os.environ.get("QUEUE_ROLE") or Role.OPERATOR
+    given = signin.role() or Role.VIEWER
     try:
         return Role(given)
     except ValueError:
@@ -99,13 +103,15 @@ def _as_operator(use: Callable[[Operator], T]) -> T:
 # --- selected tasks -------------------------------------------------------------------------------
 
 
-def act(verb: Verb, targets: Sequence[Target], reason: str = "", ttl: float | None = None) -> Outcome:
+def act(
+    verb: Verb, targets: Sequence[Target], reason: str = "", ttl: float | None = None, tag: str | None = None
+) -> Outcome:
     """Do it to each target that is still as it was chosen. Never raises a QueueError: the results say what happened.
 
     Several are one plan where the store keeps plans; else one after the other, and when the store fails, the rest is
     not tried.
     """
-    given = {} if ttl is None else {"ttl": ttl}
+    given = {name: value for name, value in (("ttl", ttl), ("tag", tag)) if value is not None}
     if len(targets) > 1 and data.with_queue(lambda queue: queue.capabilities.plans):
         outcome = _together(verb, targets, reason, given)
     else:
@@ -204,10 +210,39 @@ def summary(verb: Verb, results: Sequence[Result]) -> str:
 # --- one task, settings, groups -------------------------------------------------------------------
 
 
-def edit(id: str, payload: Any, version: int, reason: str) -> None:
-    """A new payload for a task that still has the version that was seen. Raises QueueError."""
-    _as_operator(lambda operator: operator.edit(id, payload, version=version, reason=reason))
-    data.forget()
+def payload_text(task: Task) -> str:
+    """The payload of a task, which is masked where it is seen, as text to be edited."""
+    return "\n".join(payload_lines(task.payload))
+
+
+def changes(id: str, version: int, text: str) -> list[str]:
+    """What an edited text would change, line by line, masked. Raises QueueError: what cannot be saved says why."""
+    return _as_operator(lambda operator: _rewritten(operator, id, version, text)[1])
+
+
+def edit(id: str, version: int, text: str, reason: str) -> int:
+    """The edited text as the payload of a task that still has the version that was seen: the version that it has then.
+
+    A value that was left as its mask keeps what it hides. Raises QueueError.
+    """
+
+    def change(operator: Operator) -> int:
+        new, _ = _rewritten(operator, id, version, text)
+        return operator.edit(id, new, version=version, reason=reason).version
+
+    try:
+        return _as_operator(change)
+    finally:
+        data.forget()
+
+
+def _rewritten(operator: Operator, id: str, version: int, text: str) -> tuple[Any, list[str]]:
+    task = operator.queue.get(id)
+    if task.version != version:
+        raise Conflict(f"it has changed since: it is {task.state} at version {task.version}; look at it again")
+    new, told = rewritten(task, text, operator.redactor)
+    operator.queue.dump(new)  # says what is too large, or no JSON
+    return new, told
 
 
 def configure(tag: str | None, reason: str = "", **settings: Any) -> None:
@@ -223,6 +258,14 @@ def resolve(group: str, resolved: bool, reason: str = "") -> None:
 
 
 # --- plans ----------------------------------------------------------------------------------------
+
+
+def export(where: str, kind: str, limit: int) -> bytes:
+    """The first tasks that a filter finds, masked, as ``csv`` or ``ndjson``. Raises QueueError."""
+    with TemporaryDirectory() as home:
+        file = Path(home) / f"tasks.{kind}"
+        _as_operator(lambda operator: operator.export_tasks(file, where, limit=limit))
+        return file.read_bytes()
 
 
 def draft(action: str, where: str, **given: Any) -> Plan:

@@ -6,6 +6,7 @@ secret to see: what leaves here is masked.
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,14 +21,16 @@ from queue_core import (
     Queue,
     Snapshot,
     State,
+    Storage,
     StoreGone,
     View,
     open_queue,
 )
-from queue_core.frames import dead_frame, leases_frame, series_frame, series_totals_frame
+from queue_core.frames import TagStory, dead_frame, leases_frame, series_frame, series_totals_frame, tag_story
 from queue_core.redact import Redactor, Seen, masking
 from queue_core.series import Series
 from queue_core.spans import fitting
+from queue_core.stores.base import Capabilities
 from queue_core.task import EPOCH
 
 T = TypeVar("T")
@@ -286,5 +289,35 @@ def task(id: str, mask: Redactor | None = None) -> tuple[Seen, datetime]:
 
 def forget() -> None:
     """Read afresh from now on: something was changed."""
-    for cached in (_overview, _rotation, _newest_dead):
+    for cached in (_overview, _rotation, _newest_dead, _one_tag):
         cached.clear()
+
+
+# --- one tag, and what is done to the queue -------------------------------------------------------
+
+
+def keeps() -> Capabilities:
+    """What this store can do."""
+    return with_queue(lambda queue: queue.capabilities)
+
+
+def one_tag(name: str, seconds: float) -> TagStory:
+    """Everything about the tag of exactly this name, its history of so many seconds, from one view."""
+    return _one_tag(url(), name, seconds)
+
+
+@st.cache_resource(ttl=SHARED, max_entries=32, show_spinner=False)
+def _one_tag(url: str, name: str, seconds: float) -> TagStory:
+    return _read(url, lambda view: tag_story(view, name, seconds))
+
+
+def room() -> tuple[Storage, Storage, float]:
+    """The room that the store takes, what it took when this server looked first, and the seconds since then."""
+    now = with_queue(lambda queue: queue.storage())
+    first, at = _first_room(url(), now)
+    return now, first, time.monotonic() - at
+
+
+@st.cache_resource(show_spinner=False)
+def _first_room(url: str, _now: Storage) -> tuple[Storage, float]:
+    return _now, time.monotonic()

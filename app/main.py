@@ -1,24 +1,34 @@
-"""The router, and what all pages share: the style, the navigation, the filters, the pause."""
+"""The router, and what all pages share: the style, the navigation, the line on top, the filters, the pause."""
 
 from pathlib import Path
 
 import streamlit as st
 
-from app import parts
+from app import code, now, parts, signin
 
 ICON = Path(__file__).with_name("static") / "icon.png"
 
 st.set_page_config(page_title="queue_core", page_icon=str(ICON), layout="wide")
 parts.style()
-page = st.navigation(
-    [
-        st.Page("views/overview.py", title="Overview", icon=":material/monitor_heart:", default=True),
-        st.Page("views/fairness.py", title="Fairness", icon=":material/balance:"),
-        st.Page("views/inflight.py", title="In flight", icon=":material/flight_takeoff:"),
-        st.Page("views/dead.py", title="Dead letters", icon=":material/report:"),
-    ],
-    position="top",
-)
+signin.gate()
+shown = [
+    st.Page("views/overview.py", title="Overview", icon=":material/monitor_heart:", default=True, url_path="home"),
+    st.Page("views/fairness.py", title="Fairness", icon=":material/balance:"),
+    st.Page("views/inflight.py", title="In flight", icon=":material/flight_takeoff:"),
+    st.Page("views/dead.py", title="Dead letters", icon=":material/report:"),
+    st.Page("views/tag.py", title="Tag", icon=":material/label:"),
+    st.Page("views/task.py", title="Task", icon=":material/task:"),
+    st.Page("views/operations.py", title="Operations", icon=":material/construction:"),
+]
+pages = {page.title: page for page in shown}
+old = st.Page(parts.elsewhere, title="Overview ", url_path="overview", visibility="hidden")
+page = st.navigation([*shown, old], position="top")
+if page is old:
+    st.switch_page(pages["Overview"], query_params=st.query_params.to_dict())
+aim = now.aim()
 parts.entering(page.title)
-parts.filters(page.title)
+now.bar(page.title, bound=aim is None)
+parts.filters(page.title, bound=aim is None, more=lambda: code.offer(page.title))
+if aim is not None:
+    st.switch_page(pages[aim.page], query_params=parts.address() | dict(aim.given))
 page.run()

@@ -5,20 +5,23 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import streamlit as st
 
 from app import data
 from queue_core import QueueError, StoreBusy, StoreGone
-from queue_core.frames import Level, Verdict, duration, error_line, one_line, tag_label
+from queue_core.frames import Level, Verdict, busiest, duration, error_line, one_line, tag_label
 
 REFRESH = 2.0  # seconds
 TAGS_OFFERED = 200
 SPANS = {"15 min": 900.0, "2 h": 7_200.0, "24 h": 86_400.0, "30 days": 2_592_000.0}
 RECENT = "15 min"
-OVER_TIME = ("Overview",)  # pages that look back
+OVER_TIME = ("Overview", "Tag")  # pages that look back
+OF_ONE = ("Task", "Operations")  # pages that are of no tag
+WITH_ROWS = ("Overview", "Fairness", "In flight", "Dead letters")  # pages with rows to search in
+BOUND = {"tag": None, "text": "", "span": RECENT, "live": True}  # what the address keeps, and what it leaves out
 STYLE = Path(__file__).with_name("style.css").read_text()
 ICONS = {
     Level.EMPTY: ":gray[:material/inbox:]",
@@ -45,33 +48,52 @@ def entering(page: str) -> None:
             del st.session_state[key]
 
 
-def filters(page: str) -> None:
-    """One row for all pages; what is chosen stays in the address and from page to page."""
+def filters(page: str, bound: bool = True, more: Callable[[], None] = lambda: None) -> None:
+    """One row, where there is something to filter; what is chosen stays in the address and from page to page.
+
+    A box has the same words in it on all pages, or what is chosen in it is lost on the way. Not ``bound``, the address
+    is about to change to that of another page. ``more`` draws what stands behind them.
+    """
+    bind: Literal["query-params"] | None = "query-params" if bound else None
     with st.container(horizontal=True, vertical_alignment="center", key="filters"):
-        st.selectbox(
-            "Tag", _offered(), index=None, key="tag", bind="query-params", accept_new_options=True, width=280,
-            placeholder="All tags", label_visibility="collapsed",
-        )  # fmt: skip
-        st.text_input(
-            "Text", key="text", bind="query-params", width=280, placeholder="Search in the rows",
-            label_visibility="collapsed", icon=":material/search:",
-        )  # fmt: skip
+        if page not in OF_ONE:
+            st.selectbox(
+                "Tag", _offered(), index=None, key="tag", bind=bind, accept_new_options=True, width=280,
+                placeholder="Tag", label_visibility="collapsed",
+            )  # fmt: skip
+        if page in WITH_ROWS:
+            st.text_input(
+                "Text", key="text", bind=bind, width=280, placeholder="Search in the rows",
+                label_visibility="collapsed", icon=":material/filter_list:",
+            )  # fmt: skip
         if page in OVER_TIME:
             st.segmented_control(
-                "Time", list(SPANS), default=RECENT, required=True, key="span", bind="query-params",
+                "Time", list(SPANS), default=RECENT, required=True, key="span", bind=bind,
                 label_visibility="collapsed",
             )  # fmt: skip
-        st.toggle("Live", value=True, key="live", bind="query-params", help=f"Refresh every {REFRESH:.0f} s")
+        more()
+
+
+def address() -> dict[str, str]:
+    """What the address of any page says of the filters."""
+    chosen = {name: st.session_state.get(name, usual) for name, usual in BOUND.items()}
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in chosen.items()
+        if value is not None and value != BOUND[name]
+    }
+
+
+def elsewhere() -> None:
+    """The page at an address that is no longer used: whoever comes there is taken on."""
 
 
 def _offered() -> list[str]:
     """Labels of the tags with most to see; any other can be typed."""
     try:
-        tags = data.overview().tags
+        return busiest(data.overview(), TAGS_OFFERED)
     except QueueError:  # the page itself says what is wrong
         return []
-    busiest = sorted(tags, key=lambda tag: -(tag.backlog + tag.inflight + tag.dead))[:TAGS_OFFERED]
-    return sorted((tag_label(tag.name) for tag in busiest), key=str.casefold)
 
 
 def chosen_tag() -> str | None:
@@ -79,7 +101,15 @@ def chosen_tag() -> str | None:
     label = st.session_state.get("tag")
     if label is None:
         return None
-    return next((tag.name for tag in data.overview().tags if tag_label(tag.name) == label), label)
+    return next(iter(tags_called(label)), label)
+
+
+def tags_called(label: str) -> list[str]:
+    """The exact names of the tags that are called so on the pages: one, but when a name looks like a label."""
+    tags = data.overview().tags
+    if label != tag_label("") and "… #" not in label:  # else it is the name itself
+        return [tag.name for tag in tags if tag.name == label]
+    return [tag.name for tag in tags if label in (tag.name, tag_label(tag.name))]
 
 
 def chosen_span() -> float:
@@ -121,7 +151,7 @@ def frozen(body: Callable[[], None]) -> None:
     try:
         body()
     except QueueError as error:
-        unreadable(error)
+        unreadable(error, of="-whole")
         runs = count()
         st.fragment(lambda: st.rerun() if next(runs) else None, run_every=pace())()  # the first run is this one
 
@@ -138,28 +168,41 @@ def guarded(body: Callable[[], None]) -> Callable[[], None]:
     return run
 
 
-def unreadable(error: QueueError) -> None:
+def part(body: Callable[[], None]) -> None:
+    """Run a part of a page now and every two seconds; when the store cannot be read, another part says so."""
+
+    def run() -> None:
+        try:
+            body()
+        except QueueError:
+            st.empty()
+
+    st.fragment(run, run_every=pace())()
+
+
+def unreadable(error: QueueError, of: str = "") -> None:
     """A calm page in place of numbers."""
     address = data.url()
     if isinstance(error, StoreGone):
-        answer(Verdict(Level.UNKNOWN, "There is no queue here yet", (f"Looked at {one_line(address)}",)), None)
+        answer(Verdict(Level.UNKNOWN, "There is no queue here yet", (f"Looked at {one_line(address)}",)), None, of)
         st.text("Start one with real work in it, or set QUEUE_URL to one that exists:")
         st.code(f"queue-core demo --url {shlex.quote(address)}", language="bash")
         return
     what = "The queue is busy" if isinstance(error, StoreBusy) else "The queue cannot be read"
-    answer(Verdict(Level.UNKNOWN, what, (error_line(error), f"at {one_line(address)}")), None)
+    answer(Verdict(Level.UNKNOWN, what, (error_line(error), f"at {one_line(address)}")), None, of)
     st.text("This page tries again by itself while it is live.")
 
 
 # --- words ----------------------------------------------------------------------------------------
 
 
-def answer(verdict: Verdict, at: datetime | None) -> None:
-    """The page's answer in one sentence, its reasons, and the time of everything on the page."""
-    with st.container(horizontal=True, key=f"answer-{verdict.level}", vertical_alignment="top", wrap=False):
+def answer(verdict: Verdict, at: datetime | None, of: str = "") -> None:
+    """The page's answer in one sentence, its reasons, and the time of everything on the page. ``of`` names a part of
+    the page that has an answer of its own."""
+    with st.container(horizontal=True, key=f"answer{of}-{verdict.level}", vertical_alignment="top", wrap=False):
         st.markdown(ICONS[verdict.level], width="content")
         with st.container(gap=None):
-            st.container(key="sentence").text(verdict.text)
+            st.container(key=f"sentence{of}").text(verdict.text)
             for reason in verdict.reasons:
                 st.text(reason)
         if at is not None:
@@ -178,6 +221,15 @@ def how_to_begin() -> None:
 
 def number(value: int, capped: bool = False) -> str:
     return f"{value:,}+" if capped else f"{value:,}"
+
+
+def facts(known: Sequence[tuple[str, str]]) -> None:
+    """Names, which are ours, and what there is to say to each, which may hold anything."""
+    with st.container(gap="xsmall"):
+        for name, value in known:
+            with st.container(horizontal=True, wrap=False, gap="small"):
+                st.caption(name, width=120)
+                st.text(value, width="stretch")
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -202,9 +254,12 @@ def grid(
     spans: Mapping[str, Words] | None = None,
     alarming: pd.Series | None = None,
     selected: Sequence[int] | None = None,
+    mode: Literal["multi-row", "single-row"] = "multi-row",
+    shares: Mapping[str, str] | None = None,
 ) -> None:
     """A table of the named columns. ``spans`` are columns of seconds and how to say them; ``alarming`` rows are bold;
-    rows can be selected when ``selected`` says which are at first."""
+    rows can be selected when ``selected`` says which are at first. ``shares`` are columns of shares of one, drawn as
+    bars, with what they are called."""
     table = frame[list(columns)].reset_index(drop=True)
     texts = [name for name in columns if pd.api.types.is_string_dtype(table[name])]
     table = table.fillna(dict.fromkeys(texts, ""))
@@ -218,10 +273,12 @@ def grid(
     chosen: dict[str, Any] = {}
     if selected is not None:
         chosen = {
-            "on_select": "rerun", "selection_mode": "multi-row",
+            "on_select": "rerun", "selection_mode": mode,
             "selection_default": {"selection": {"rows": list(selected), "columns": [], "cells": []}},
         }  # fmt: skip
-    config = {name: _TAG if name == "label" else title for name, title in columns.items()}
+    config: dict[str, Any] = {name: _TAG if name == "label" else title for name, title in columns.items()}
+    for name, title in (shares or {}).items():
+        config[name] = st.column_config.ProgressColumn(title, format="percent", min_value=0.0, max_value=1.0, width=110)
     st.dataframe(styled, column_config=config, hide_index=True, key=key, placeholder="—", **chosen)
 
 

@@ -5,24 +5,34 @@ has the frame's generation in it, ids are taken from that frame, and the queue c
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app import control, data, parts
+from app import detail as reader
 from app.control import NEEDS_REASON, Result, Target, Verb
 from app.data import Listing
-from queue_core import QueueError, Snapshot, State, Task, TaskNotFound, Undecodable
-from queue_core.frames import duration, error_line, error_preview, one_line, plural, safe_text, tag_label
+from queue_core import Snapshot, State
+from queue_core.frames import error_preview, plural
 
-DO = {Verb.REQUEUE: "Requeue", Verb.DEAD_LETTER: "Dead-letter", Verb.REDRIVE: "Redrive"}
+DO = {
+    Verb.REQUEUE: "Requeue", Verb.DEAD_LETTER: "Dead-letter", Verb.REDRIVE: "Redrive", Verb.PURGE: "Purge",
+    Verb.RESTORE: "Restore", Verb.CANCEL: "Cancel", Verb.MOVE: "Move", Verb.EXTEND: "Extend",
+}  # fmt: skip
 ICON = {
     Verb.REQUEUE: ":material/undo:",
     Verb.DEAD_LETTER: ":material/report:",
     Verb.REDRIVE: ":material/replay:",
+    Verb.PURGE: ":material/delete:",
+    Verb.RESTORE: ":material/restore_from_trash:",
+    Verb.CANCEL: ":material/cancel:",
+    Verb.MOVE: ":material/drive_file_move:",
+    Verb.EXTEND: ":material/more_time:",
 }
 MEANS = {
     Verb.REQUEUE: "Each goes back to its place and is leased again. A handler that holds one may still be running: "
@@ -30,9 +40,14 @@ MEANS = {
     Verb.DEAD_LETTER: "They stop being tried; they can be redriven from the page Dead letters. A handler that holds "
     "one may still be running: what it finishes will be refused.",
     Verb.REDRIVE: "Each goes to the tail of its tag and starts again with all its attempts; its history is kept.",
+    Verb.PURGE: "They leave the dead letters for the trash. From there they can be restored for 7 days; then they are "
+    "gone for good.",
+    Verb.RESTORE: "Each goes back to where it came from.",
+    Verb.CANCEL: "They will not be run. They go to the trash, from where they can be restored for 7 days.",
+    Verb.MOVE: "Each goes to the tail of the other tag, and stays what it is: a dead letter stays dead.",
+    Verb.EXTEND: "The lease lasts longer, so that nobody else is given the task meanwhile.",
 }
-ATTEMPTS = {State.INFLIGHT: "attempt", State.DEAD: "attempts"}  # the column of those used
-PAYLOAD = 4_000  # characters shown; the download has all
+NEWS = {State.INFLIGHT: ("leased", "ended"), State.DEAD: ("newer", "gone")}  # what came and left
 NAMED = 12  # tags named in a confirmation
 
 
@@ -41,7 +56,7 @@ class Shown:
     """A listing as it was read, with the filters it was read for and the number of its generation."""
 
     listing: Listing
-    filters: tuple[str | None, str]
+    filters: tuple[object, ...]
     generation: int
     selected: tuple[int, ...] = ()
 
@@ -59,46 +74,44 @@ class Shown:
 
 def shown(state: State) -> Shown:
     """The frozen listing of a page; read when there is none yet, or when the filters have changed."""
-    filters = (parts.chosen_tag(), parts.chosen_text())
+    tag, text = parts.chosen_tag(), parts.chosen_text()
+    return frozen(state, (tag, text), lambda: data.listing(state, tag, text))
+
+
+def frozen(state: State, filters: tuple[object, ...], read: Callable[[], Listing]) -> Shown:
+    """What ``read`` gave when these filters were chosen; rows that were selected before a refresh still are, if they
+    are the same."""
     kept: Shown | None = st.session_state.get(f"shown:{state}")
-    if kept is None or kept.filters != filters:
-        kept = _freeze(state, filters, ())
-    return kept
-
-
-def _freeze(state: State, filters: tuple[str | None, str], keep: Sequence[tuple[str, int]]) -> Shown:
-    """Read and keep; ``keep`` are (id, version) of tasks that stay selected if they are still the same."""
-    listing = data.listing(state, *filters)
+    if kept is not None and kept.filters == filters:
+        return kept
+    listing = read()
     st.session_state["generation"] = generation = st.session_state.get("generation", 0) + 1
-    pairs = list(zip(listing.frame["id"], listing.frame["version"], strict=True))
-    selected = tuple(place for place, pair in enumerate(pairs) if pair in set(keep))
-    frozen = Shown(listing, filters, generation, selected)
-    st.session_state[f"shown:{state}"] = frozen
-    return frozen
+    keep = set(st.session_state.pop(f"shown:keep:{state}", ()))
+    pairs = zip(listing.frame["id"], listing.frame["version"], strict=True)
+    selected = tuple(place for place, pair in enumerate(pairs) if pair in keep)
+    st.session_state[f"shown:{state}"] = fresh = Shown(listing, filters, generation, selected)
+    return fresh
 
 
-def _refresh(state: State) -> None:
+def refresh(state: State) -> None:
     """Callback: show what is there now, and keep selected what was."""
-    kept: Shown | None = st.session_state.get(f"shown:{state}")
-    if kept is None:
-        return
-    targets = [(target.id, target.version) for target in _targets(kept, _positions(state, kept))]
-    try:
-        _freeze(state, kept.filters, targets)
-    except QueueError:
-        del st.session_state[f"shown:{state}"]  # the run that follows reads again, and says what is wrong
+    kept: Shown | None = st.session_state.pop(f"shown:{state}", None)
+    if kept is not None:
+        targets = _targets(kept, _positions(state, kept))
+        st.session_state[f"shown:keep:{state}"] = [(target.id, target.version) for target in targets]
 
 
 def news(state: State, shown: Shown) -> None:
     """What came and left since, counted every two seconds; nothing on the page moves until it is asked to."""
     with st.container(horizontal=True, vertical_alignment="center", key="news"):
-        st.button("Refresh", icon=":material/refresh:", key="refresh", on_click=_refresh, args=(state,))
-        st.fragment(parts.guarded(lambda: _badge(state, shown)), run_every=parts.pace())()
+        st.button("Refresh", icon=":material/refresh:", key="refresh", on_click=refresh, args=(state,))
+        if state in NEWS:
+            st.fragment(parts.guarded(lambda: _badge(state, shown)), run_every=parts.pace())()
 
 
 def _badge(state: State, shown: Shown) -> None:
-    since = data.since(state, shown.filters[0], shown.listing)
-    came, left = {State.INFLIGHT: ("leased", "ended"), State.DEAD: ("newer", "gone")}[state]
+    since = data.since(state, parts.chosen_tag(), shown.listing)
+    came, left = NEWS[state]
     if since.came or since.left:
         count = parts.number(since.came, since.came_capped)
         st.text(f"Since then: {count} {came}, {since.left:,} {left}; {since.now:,} now ({since.at:%H:%M:%S} UTC)")
@@ -117,29 +130,34 @@ def choose(
     verbs: Sequence[Verb],
     *,
     alarming: str | None = None,
+    extent: str | None = None,
+    bar: DeltaGenerator | None = None,
 ) -> list[Target]:
-    """The table with what can be done above it; what is selected. ``alarming`` names the column of rows in bold."""
-    bar = st.container(horizontal=True, vertical_alignment="center", key="actions")
+    """The table with what can be done above it, or in ``bar``; what is selected. ``alarming`` names the column of rows
+    in bold; ``extent`` says how many of how many are shown, else it is counted."""
+    bar = bar or st.container(horizontal=True, vertical_alignment="center", key="actions")
     frame = shown.frame
     if not frame.empty:
-        tried = [f"{used} of {most}" for used, most in zip(frame[ATTEMPTS[state]], frame["max_attempts"], strict=True)]
+        used = frame["attempt" if state is State.INFLIGHT else "attempts"]
+        tried = [f"{one} of {most}" for one, most in zip(used, frame["max_attempts"], strict=True)]
         loud = frame[alarming] if alarming else None
         parts.grid(
             frame.assign(tried=tried), columns, _key(state, shown), spans=spans, alarming=loud, selected=shown.selected
         )
     targets = _targets(shown, _positions(state, shown))
     with bar:
-        _buttons(state, verbs, targets)
-        st.text(_extent(shown.listing, shown.filters[1]) + (f", {len(targets):,} selected" if targets else ""))
+        buttons(state, verbs, targets)
+        told = extent if extent is not None else _extent(shown.listing, parts.chosen_text())
+        st.text(told + (f", {len(targets):,} selected" if targets else ""))
     return targets
 
 
-def _buttons(state: State, verbs: Sequence[Verb], targets: Sequence[Target]) -> None:
+def buttons(place: str, verbs: Sequence[Verb], targets: Sequence[Target]) -> None:
     """One for each verb, saying to how many it will be done."""
     for verb in verbs:
         label = f"{DO[verb]} {plural(len(targets), 'task')}" if targets else f"{DO[verb]} selected"
-        if st.button(label, icon=ICON[verb], key=f"{state}-{verb}", disabled=not targets or not control.may(verb)):
-            _confirm(state, verb, tuple(targets))
+        if st.button(label, icon=ICON[verb], key=f"{place}-{verb}", disabled=not targets or not control.may(verb)):
+            _confirm(place, verb, tuple(targets))
 
 
 def _key(state: State, shown: Shown) -> str:
@@ -169,7 +187,7 @@ def _extent(listing: Listing, text: str) -> str:
 
 
 @st.dialog("Please confirm", width="medium")
-def _confirm(state: State, verb: Verb, targets: tuple[Target, ...]) -> None:
+def _confirm(place: str, verb: Verb, targets: tuple[Target, ...]) -> None:
     tags = Counter(target.label for target in targets)
     st.text(f"{DO[verb]} {plural(len(targets), 'task')} of {plural(len(tags), 'tag')}?")
     largest = sorted(tags.items(), key=lambda item: (-item[1], item[0]))[:NAMED]
@@ -179,38 +197,45 @@ def _confirm(state: State, verb: Verb, targets: tuple[Target, ...]) -> None:
     st.text(MEANS[verb])
     st.text("A task that has changed since it was selected is left alone.")
     with st.form("confirm", border=False, enter_to_submit=False):
-        if verb in NEEDS_REASON:
-            st.text_input("Reason", key="reason", placeholder="Why: it is kept with the tasks", max_chars=500)
+        if verb is Verb.MOVE:
+            st.text_input("To the tag", key="to-tag", placeholder="Its exact name; a new one is made known")
+        if verb is Verb.EXTEND:
+            st.number_input("Seconds from now", min_value=1, max_value=86_400, value=60, key="ttl")
+        why = "Why: it is kept with the tasks" if verb in NEEDS_REASON else "Why (if you like): it goes to the audit"
+        st.text_input("Reason", key="reason", placeholder=why, max_chars=500)
         label = f"{DO[verb]} {plural(len(targets), 'task')}"
         kind: Literal["primary", "secondary"] = "secondary" if verb in NEEDS_REASON else "primary"
         with st.container(horizontal=True):
             done = st.form_submit_button(
-                label, icon=ICON[verb], type=kind, key="confirm-do", on_click=_perform, args=(state, verb, targets)
+                label, icon=ICON[verb], type=kind, key="confirm-do", on_click=_perform, args=(place, verb, targets)
             )
             cancelled = st.form_submit_button("Cancel", key="confirm-cancel")
-    if cancelled or (done and f"outcome:{state}" in st.session_state):
+    if cancelled or (done and f"outcome:{place}" in st.session_state):
         st.rerun()
     if done:
-        st.text("Give a reason first: it is kept with the tasks.")
+        st.text("Give a reason first: it is kept with the tasks." if verb in NEEDS_REASON else "Name the tag first.")
 
 
-def _perform(state: State, verb: Verb, targets: tuple[Target, ...]) -> None:
-    """Callback of the confirmation. Without a reason, dead-lettering does nothing."""
-    st.session_state.pop(f"outcome:{state}", None)
+def _perform(place: str, verb: Verb, targets: tuple[Target, ...]) -> None:
+    """Callback of the confirmation. Without what the verb needs, a reason or a tag, nothing is done."""
+    st.session_state.pop(f"outcome:{place}", None)
     reason = str(st.session_state.get("reason", "")).strip()
-    if verb in NEEDS_REASON and not reason:
+    tag = str(st.session_state.get("to-tag", "")) if verb is Verb.MOVE else None
+    ttl = st.session_state.get("ttl") if verb is Verb.EXTEND else None
+    if (verb in NEEDS_REASON and not reason) or tag == "":
         return
-    st.session_state.pop(f"undone:{state}", None)
-    st.session_state[f"outcome:{state}"] = (verb, control.act(verb, targets, reason))
-    st.session_state.pop(f"shown:{state}", None)
+    st.session_state.pop(f"undone:{place}", None)
+    st.session_state[f"outcome:{place}"] = (verb, control.act(verb, targets, reason, ttl, tag))
+    st.session_state.pop(f"shown:{place}", None)
 
 
-def outcome(state: State) -> None:
+def outcome(place: str) -> None:
     """What the last action did: all that was not done is listed, and nothing partial looks like a success."""
-    taken_back(state)
-    if f"outcome:{state}" not in st.session_state:
+    taken_back(place)
+    reader.edited()
+    if f"outcome:{place}" not in st.session_state:
         return
-    verb, done = st.session_state[f"outcome:{state}"]
+    verb, done = st.session_state[f"outcome:{place}"]
     results = done.results
     undone = [result for result in results if result.outcome != "done"]
     failed = any(result.outcome == "failed" for result in results)
@@ -226,25 +251,25 @@ def outcome(state: State) -> None:
             )
         with st.container(horizontal=True):
             if done.plan is not None:
-                st.button("Undo", icon=":material/undo:", key="undo", on_click=_undo, args=(state, done.plan))
-            st.button("Dismiss", key="dismiss", on_click=st.session_state.pop, args=(f"outcome:{state}", None))
+                st.button("Undo", icon=":material/undo:", key="undo", on_click=_undo, args=(place, done.plan))
+            st.button("Dismiss", key="dismiss", on_click=st.session_state.pop, args=(f"outcome:{place}", None))
 
 
-def _undo(state: State, number: int) -> None:
+def _undo(place: str, number: int) -> None:
     """Callback: give back what has not moved on since; what has is told."""
-    st.session_state.pop(f"outcome:{state}", None)
-    st.session_state.pop(f"shown:{state}", None)
-    st.session_state[f"undone:{state}"] = control.take_back(number)
+    st.session_state.pop(f"outcome:{place}", None)
+    st.session_state.pop(f"shown:{place}", None)
+    st.session_state[f"undone:{place}"] = control.take_back(number)
 
 
-def taken_back(state: State) -> None:
+def taken_back(place: str) -> None:
     """What the last undo did."""
-    told = st.session_state.get(f"undone:{state}")
+    told = st.session_state.get(f"undone:{place}")
     if told is not None:
         words, whole = told
         with st.container(key="undone-told"):
             (st.success if whole else st.warning)(words, icon=":material/undo:")
-            st.button("Dismiss", key="dismiss-undone", on_click=st.session_state.pop, args=(f"undone:{state}", None))
+            st.button("Dismiss", key="dismiss-undone", on_click=st.session_state.pop, args=(f"undone:{place}", None))
 
 
 def _undone(results: Sequence[Result]) -> pd.DataFrame:
@@ -262,70 +287,7 @@ def _undone(results: Sequence[Result]) -> pd.DataFrame:
 
 
 def detail(targets: Sequence[Target]) -> None:
-    """The one selected task, read now, with its full error and its payload."""
-    if len(targets) != 1:
-        return
-    target = targets[0]
-    try:
-        (task, masked), at = data.task(target.id)
-    except TaskNotFound as error:
-        st.text(error_line(error))
-        return
-    with st.container(border=True, key="detail"):
-        changed = "" if task.version == target.version else f"; it has changed since: it is {task.state} now"
-        st.text(f"Task {task.id} of {tag_label(task.tag)}, {parts.clock(at)}{changed}")
-        facts = [
-            f"{task.attempts} of {task.max_attempts} attempts used in cycle {task.cycle}",
-            f"{plural(task.leases, 'lease')} in all",
-            f"pushed {task.created_at:%Y-%m-%d %H:%M:%S} UTC",
-        ]
-        if task.owner:
-            held = "held" if task.state is State.INFLIGHT else "last held"
-            facts.append(f"{held} by {one_line(task.owner, 80)}")
-        st.text("; ".join(facts))
-        if task.reason:
-            st.markdown("**Reason**")
-            st.code(safe_text(task.reason), language=None, wrap_lines=True)
-        if task.error and task.error != task.reason:
-            st.markdown("**Last error**")
-            st.code(safe_text(task.error), language=None, wrap_lines=True)
-        _payload(task)
-        if masked:
-            st.text(f"{plural(len(masked), 'field is', 'fields are')} masked: {one_line(', '.join(masked))}")
-        _history(task)
-
-
-def _payload(task: Task) -> None:
-    stored = task.record.payload
-    text = stored.decode("utf-8", "replace")
-    st.markdown("**Payload**")
-    if isinstance(task.payload, Undecodable):
-        st.text(f"It does not decode: {one_line(task.payload.error)}")
-    st.code(safe_text(text, PAYLOAD), language=None, wrap_lines=True)
-    if len(text) > PAYLOAD:
-        st.download_button(
-            f"Download {len(stored):,} bytes", stored, f"{task.id}.json", "application/json",
-            icon=":material/download:", key=f"download-{task.id}", on_click="ignore",
-        )  # fmt: skip
-
-
-def _history(task: Task) -> None:
-    if not task.history:
-        return
-    st.markdown("**Attempts**")
-    frame = pd.DataFrame(
-        {
-            "number": [attempt.number for attempt in task.history],
-            "cycle": [attempt.cycle for attempt in task.history],
-            "outcome": [str(attempt.outcome) for attempt in task.history],
-            "owner": [one_line(attempt.owner, 80) for attempt in task.history],
-            "started": [f"{attempt.started_at:%Y-%m-%d %H:%M:%S} UTC" for attempt in task.history],
-            "took": [duration((attempt.ended - attempt.started) / 1e6) for attempt in task.history],
-            "error": [error_preview(attempt.error) for attempt in task.history],
-        }
-    )
-    columns = {
-        "number": "Lease", "cycle": "Cycle", "outcome": "Outcome", "owner": "Owner", "started": "Started",
-        "took": "Took", "error": "Error",
-    }  # fmt: skip
-    parts.grid(frame, columns, key=f"history-{task.id}")
+    """The one selected task, read now; and its payload, while it is edited."""
+    if len(targets) == 1:
+        reader.panel(targets[0])
+    reader.editing()

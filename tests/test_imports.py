@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import queue_core
+from queue_core.ledger import Counts, Totals
 
 ROOT = Path(queue_core.__file__).parent
 APP = ROOT.parent / "app"
@@ -81,6 +82,88 @@ def test_only_the_data_module_of_the_app_opens_queues() -> None:
         and not (path == APP / "control.py" and module in ACTING)
     ]
     assert found == []
+
+
+def test_the_app_knows_no_store() -> None:
+    """Neither a store nor a driver: only the data module asks what a store can do."""
+    found = [
+        f"{path.relative_to(APP)}:{node.lineno}"
+        for path in sorted(APP.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and path != APP / "data.py"
+        and any(
+            name.startswith(("queue_core.stores", "lmdb"))
+            for name in [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
+        )
+    ]
+    assert found == []
+
+
+GROUPING = {"groupby", "agg", "aggregate", "pivot", "pivot_table", "crosstab", "resample", "rolling", "value_counts"}
+COUNTERS = {
+    *Totals.__struct_fields__, *Counts.__struct_fields__, "backlog", "due", "expired", "selected", "moved", "skipped",
+    "failed", "left", "done",
+}  # fmt: skip
+OLDER = {  # than this rule
+    "views/overview.py": {
+        "totals.died_nacked + totals.died_expired", "totals.died_nacked + totals.died_expired + totals.dead_lettered",
+    },
+}  # fmt: skip
+
+
+def counted(node: ast.expr) -> bool:
+    """Whether an expression is a counter as the queue gives it: ``snapshot.dead``, ``-tag.totals.acked``."""
+    match node:
+        case ast.Attribute(attr=name):
+            return name in COUNTERS
+        case ast.UnaryOp(operand=inner) | ast.Call(func=ast.Name("int" | "float" | "abs"), args=[inner]):
+            return counted(inner)
+    return False
+
+
+def computed(node: ast.AST) -> bool:
+    """Whether a page computes here: it groups a frame, or adds, subtracts, multiplies, divides or sums counters.
+
+    Seen in the syntax tree: an operator with a counter right beside it, or ``sum`` over counters. What is done to a
+    number that was put into a variable before is not seen.
+    """
+    match node:
+        case ast.BinOp(left=left, right=right):
+            return counted(left) or counted(right)
+        case ast.AugAssign(target=target, value=value):
+            return counted(target) or counted(value)
+        case ast.Call(func=ast.Name("sum"), args=[ast.GeneratorExp(elt=item) | ast.ListComp(elt=item)]):
+            return counted(item)
+        case ast.Attribute(attr=name):
+            return name in GROUPING
+    return False
+
+
+@pytest.mark.parametrize("path", sorted(APP.rglob("*.py")), ids=lambda path: path.relative_to(APP).as_posix())
+def test_a_page_computes_nothing(path: Path) -> None:
+    """The data module is no page: it says how many came and left between two reads."""
+    if path == APP / "data.py":
+        return
+    found = {ast.unparse(node) for node in ast.walk(ast.parse(path.read_text())) if computed(node)}
+    assert found <= OLDER.get(path.relative_to(APP).as_posix(), set())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "a = snapshot.dead + 1", "a = 100 * tag.totals.acked / tag.totals.pushed", "a -= worker.done",
+        "sum(tag.backlog for tag in tags)", "frame.groupby('tag').size()", "frame['error'].value_counts()",
+        "f'{plan.selected - plan.moved:,}'", "a = int(tag.dead) % 7",
+    ],
+)  # fmt: skip
+def test_what_a_page_must_not_compute_is_seen(code: str) -> None:
+    assert any(map(computed, ast.walk(ast.parse(code))))
+
+
+@pytest.mark.parametrize("code", ["f'{tag.dead:,}'", "a + b", "tag.dead > 0", "sum(tag.dead > 0 for tag in tags)"])
+def test_what_a_page_may_do_is_let_pass(code: str) -> None:
+    assert not any(map(computed, ast.walk(ast.parse(code))))
 
 
 def test_the_core_imports_nothing_of_the_dashboard() -> None:

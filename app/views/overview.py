@@ -1,14 +1,26 @@
 """Is it healthy? The verdict, the counts, who waits longest, and every tag with why it is not served."""
 
+from datetime import UTC, datetime
+
 import pandas as pd
 import streamlit as st
 
-from app import data, parts
+from app import data, parts, past
 from app.chart import chart
-from queue_core import Snapshot, figures
-from queue_core.frames import Level, duration, plural, quantile_text, tags_frame, times_frame, verdict
+from queue_core import InvalidArgument, Snapshot, figures, frames
+from queue_core.frames import Level, Verdict, duration, plural, quantile_text, tags_frame, times_frame
 
 ROWS = 300
+FINE = 7_200.0  # seconds: of a longer span the history shown is too coarse to tell what happened lately
+JUDGED = {
+    "rule": "Rule", "level": "Judged", "value": "Now", "attention": "Attention from", "trouble": "Trouble from",
+    "about": "What it looks at",
+}  # fmt: skip
+TUNING = (
+    "The first rule that speaks, trouble before attention, gives the sentence on top; all others that speak are listed "
+    "below it. Thresholds come from the TOML file that QUEUE_RULES names, else these defaults hold. Deaths are counted "
+    "over deaths_within; of data older than stale nothing is said. For example: [oldest_wait] attention = 600"
+)
 NO_HISTORY = (
     "This store keeps no history, so there are no charts over time: queue-core metrics exports the present numbers for "
     "Prometheus, which keeps them."
@@ -19,8 +31,7 @@ SWITCHED_OFF = "History is switched off, so these charts know of nothing since: 
 def body() -> None:
     shown = data.measured(parts.chosen_span())
     snapshot = shown.snapshot
-    health = verdict(snapshot)
-    parts.answer(health, snapshot.at)
+    health = judged(shown)
     if health.level is Level.EMPTY:
         parts.how_to_begin()
         return
@@ -35,6 +46,77 @@ def body() -> None:
         st.markdown("**Oldest wait by tag**")
         chart(figures.oldest_wait_by_tag(tags), "oldest-wait", "How long the next task of each tag has waited")
     table(snapshot, tags)
+
+
+def then(at: datetime) -> None:
+    """Backlog and shares as they were at the end of a bucket that is over."""
+    found = past.overview(at, parts.chosen_span())
+    if found is None:
+        st.text("Nothing is known of this time: history did not reach that far.")
+        return
+    shown = data.measured(parts.chosen_span())
+    past.banner(found.at, found.served)
+    past_counts(found.totals)
+    with st.container(border=True):
+        st.markdown("**Backlog over time**, by tag; the line is the time that is shown")
+        drawn = figures.backlog_over_time(parts.narrowed(shown.series))
+        marked = figures.series.marked(drawn, found.at) if len(drawn.data) else drawn
+        chart(marked, "backlog-then", "Tasks pending over time, with a line at the time that is shown")
+    tags = parts.narrowed(found.tags)
+    alone = tags[~tags["other"]]
+    left, right = st.columns(2)
+    with left.container(border=True):
+        st.markdown("**Backlog by tag**, as it was")
+        chart(figures.count_by_tag(alone.dropna(subset="backlog"), "backlog", "tasks pending"), "then", "Backlog then")
+    with right.container(border=True):
+        st.markdown("**Leases in this bucket**, by tag")
+        chart(figures.count_by_tag(alone, "leased", "leases"), "then-leased", "Leases in the bucket, by tag")
+    columns = {
+        "label": "Tag", "backlog": "Pending", "oldest_wait": "Oldest wait", "inflight": "In flight",
+        "scheduled": "Scheduled", "dead": "Dead", "leased": "Leased in it", "share": "Share of leases",
+    }  # fmt: skip
+    parts.grid(tags.head(ROWS), columns, key="then", spans={"oldest_wait": duration, "share": frames.share_text})
+
+
+def past_counts(totals: pd.Series) -> None:
+    for column, label, value in zip(
+        st.columns(5),
+        ("Pending", "Oldest wait", "In flight", "Scheduled", "Dead letters"),
+        (
+            f"{totals['pending']:,}", duration(totals["oldest"]), f"{totals['inflight']:,}",
+            f"{totals['scheduled']:,}", f"{totals['dead']:,}",
+        ),
+        strict=True,
+    ):  # fmt: skip
+        column.metric(label, value, border=True)
+
+
+def judged(shown: data.Overview) -> Verdict:
+    """The verdict with its reasons, and how it was come by."""
+    snapshot = shown.snapshot
+    try:
+        rules = frames.rules.configured()
+    except InvalidArgument as error:
+        health = Verdict(Level.UNKNOWN, "Not judged: the rules cannot be read", (frames.error_line(error),))
+        parts.answer(health, snapshot.at)
+        return health
+    judgement = frames.rules.judge(
+        snapshot, rules, now=datetime.now(UTC), room=data.with_queue(lambda queue: queue.storage()),
+        recent=lately(shown, rules.deaths_within),
+    )  # fmt: skip
+    parts.answer(judgement.verdict, snapshot.at)
+    with st.expander("How this is judged", icon=":material/rule:", key="rules"):
+        st.text(TUNING)
+        table = frames.rules.rules_frame(judgement)
+        st.table(table[list(JUDGED)].rename(columns=JUDGED), border="horizontal", hide_index=True)
+    return judgement.verdict
+
+
+def lately(shown: data.Overview, seconds: float) -> pd.DataFrame | None:
+    """What happened lately, in spans that are short enough to tell; None where that is not measured."""
+    if not shown.history or not shown.snapshot.settings.history:
+        return None
+    return shown.totals if parts.chosen_span() <= FINE else data.measured(max(seconds, data.RECENT)).totals
 
 
 def counts(snapshot: Snapshot) -> None:
@@ -94,4 +176,4 @@ def table(snapshot: Snapshot, tags: pd.DataFrame) -> None:
     parts.grid(shown, columns, key="tags", spans={"oldest_wait": duration, "since_served": parts.ago, **spans})
 
 
-parts.live(body)
+past.page(body, then, past.history_reach)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas as pd
 from streamlit.testing.v1 import AppTest
 
 from app import data
@@ -31,7 +32,13 @@ def words(app: AppTest) -> str:
 def table_key(app: AppTest) -> str:
     """The key of the table that rows can be selected in; it has the generation in it."""
     state = "dead" if app.session_state["page"] == "Dead letters" else "inflight"
+    state = "trash" if state == "dead" and app.toggle(key="trash").value else state
     return f"{state}-{app.session_state['generation']}"
+
+
+def listed(app: AppTest) -> pd.DataFrame:
+    """The table that rows can be selected in; empty when there is none."""
+    return next((table.value for table in app.dataframe if table.key == table_key(app)), pd.DataFrame())
 
 
 def select(app: AppTest, *rows: int) -> AppTest:

@@ -60,8 +60,9 @@ def test_no_detail_and_no_download_shows_a_secret(
         assert SECRET.encode() not in shown
         assert "payload.token, payload.secret, payload.otp[0]" in words(app)
         assert '"otp":[0]' in "".join(code.value for code in app.code)
-    assert len(downloads) == rows
-    assert all(b'"user":"bob","token":"' in stored and SECRET.encode() not in stored for stored in downloads)
+    stored = [given() if callable(given) else given for given in downloads]  # of a task, and of all that match
+    assert len([given for given in downloads if isinstance(given, bytes)]) == rows
+    assert all(b"bob" in given and SECRET.encode() not in given for given in stored)
 
 
 def test_a_search_finds_what_is_shown_and_not_what_is_masked(secretive: Queue) -> None:

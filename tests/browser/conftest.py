@@ -5,19 +5,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from looking import Server
+from looking import MAIN, Server, wait_until_healthy
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from queue_core import open_queue
 
-MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
-DEADLINE = 60.0  # seconds for the server, on a busy machine
 PATIENCE = 20_000  # milliseconds for a page
 expect.set_options(timeout=PATIENCE)
 
@@ -37,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, chromium: str) -> Iterator[
         )
         try:
             address = f"http://127.0.0.1:{port}"
-            _wait_until_healthy(process, address)
+            wait_until_healthy(process, address)
             yield Server(address, queue, process)
         finally:
             process.send_signal(signal.SIGCONT)
@@ -46,19 +41,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, chromium: str) -> Iterator[
         log.seek(0)
         assert "Traceback" not in log.read()
         assert queue.check() == []
-
-
-def _wait_until_healthy(process: subprocess.Popen[bytes], address: str) -> None:
-    end = time.monotonic() + DEADLINE
-    while True:
-        assert process.poll() is None, "the server ended"
-        try:
-            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=5) as answer:
-                if answer.status == 200:
-                    return
-        except OSError:
-            assert time.monotonic() < end, "the server did not become healthy"
-            time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")

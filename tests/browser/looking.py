@@ -5,14 +5,19 @@ import re
 import signal
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from playwright.sync_api import Locator, Page, expect
 
 from queue_core import Queue
 
+MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
+DEADLINE = 60.0  # seconds for the server, on a busy machine
 SETTLED = '[data-testid="stApp"][data-test-script-state="notRunning"]'
 PAGES = ["", "fairness", "inflight", "dead"]
 
@@ -24,6 +29,20 @@ class Server:
     address: str
     queue: Queue
     process: subprocess.Popen[bytes]
+
+
+def wait_until_healthy(process: subprocess.Popen[bytes], address: str) -> None:
+    """Return when the server answers."""
+    end = time.monotonic() + DEADLINE
+    while True:
+        assert process.poll() is None, "the server ended"
+        try:
+            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            assert time.monotonic() < end, "the server did not become healthy"
+            time.sleep(0.1)
 
 
 def visit(page: Page, server: Server, path: str) -> None:

@@ -1,0 +1,216 @@
+"""One task to read: its error, payload, attempts and edits, as of now; and its payload to edit."""
+
+import streamlit as st
+
+from app import control, data, parts
+from app.control import Target, Verb
+from queue_core import QueueError, State, Task, TaskNotFound, Undecodable
+from queue_core.frames import (
+    attempts_frame,
+    duration,
+    edits_frame,
+    error_line,
+    one_line,
+    payload_tree,
+    plural,
+    safe_text,
+    tag_label,
+    task_json,
+    task_python,
+)
+
+PAYLOAD = 4_000  # characters shown; the download has all
+EDITED = 100_000  # characters that can be edited in a page
+TALL = 300  # pixels of an error
+ATTEMPTS = {
+    "number": "Lease", "cycle": "Cycle", "outcome": "Outcome", "took": "Took", "owner": "Owner",
+    "started_at": "Started", "error": "Error",
+}  # fmt: skip
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def panel(target: Target) -> None:
+    """A task that was chosen, read now, with what has changed since."""
+    try:
+        (task, masked), at = data.task(target.id)
+    except TaskNotFound as error:
+        st.text(error_line(error))
+        return
+    with st.container(border=True, key="detail"):
+        changed = "" if task.version == target.version else f"; it has changed since: it is {task.state} now"
+        st.text(f"Task {task.id} of {tag_label(task.tag)}, {parts.clock(at)}{changed}")
+        facts(task)
+        with st.container(horizontal=True, key="detail-do"):
+            editor(task)
+            st.page_link("views/task.py", label="Open task", icon=":material/task:", query_params={"task": task.id})
+        story(task, masked)
+
+
+def facts(task: Task) -> None:
+    """What there is to say in a line or two."""
+    told = [
+        f"{task.attempts} of {task.max_attempts} attempts used in cycle {task.cycle}",
+        f"{plural(task.leases, 'lease')} in all",
+        f"pushed {task.created_at:%Y-%m-%d %H:%M:%S} UTC",
+    ]
+    if task.entered_at is not None:
+        told.append(f"{task.state} since {task.entered_at:%Y-%m-%d %H:%M:%S} UTC")
+    if task.owner:
+        held = "held" if task.state is State.INFLIGHT else "last held"
+        told.append(f"{held} by {one_line(task.owner, 80)}")
+    if task.dedupe_key is not None:
+        told.append(f"dedupe key {one_line(task.dedupe_key, 80)}")
+    if task.record.group:
+        told.append(f"error group {task.record.group.hex()}")
+    st.text("; ".join(told))
+
+
+def story(task: Task, masked: tuple[str, ...]) -> None:
+    """Why it died, what it is, what was tried; ``masked`` names what is hidden."""
+    if task.reason:
+        st.markdown("**Reason**")
+        st.code(safe_text(task.reason), language=None, wrap_lines=True)
+    if task.error and task.error != task.reason:
+        st.markdown("**Last error**")
+        tall = task.error.count("\n") > 12 or len(task.error) > 1_000
+        st.code(safe_text(task.error), language=None, wrap_lines=True, height=TALL if tall else "content")
+    if masked:
+        st.text(f"{plural(len(masked), 'field is', 'fields are')} masked: {one_line(', '.join(masked))}")
+    payload(task)
+    tried = attempts_frame(task)
+    if not tried.empty:
+        st.markdown("**Attempts**")
+        parts.grid(tried, ATTEMPTS, key=f"history-{task.id}", spans={"took": duration})
+    before = edits_frame(task)
+    if not before.empty:
+        st.markdown("**Payloads before it was edited**")
+        columns = {"at": "Edited away", "version": "Version", "payload": "Payload"}
+        parts.grid(before, columns, key=f"edits-{task.id}")
+
+
+def payload(task: Task) -> None:
+    """As a tree, as it is stored, and to be copied; what is big is cut, and can be downloaded."""
+    stored = task.record.payload
+    text = stored.decode("utf-8", "replace")
+    st.markdown("**Payload**")
+    if isinstance(task.payload, Undecodable):
+        st.text(f"It does not decode: {one_line(task.payload.error)}")
+    if len(text) > PAYLOAD:
+        st.code(safe_text(text, PAYLOAD), language=None, wrap_lines=True)
+        st.download_button(
+            f"Download {len(stored):,} bytes", stored, f"{task.id}.json", "application/json",
+            icon=":material/download:", key=f"download-{task.id}", on_click="ignore",
+        )  # fmt: skip
+        return
+    tree, plain, python, whole = st.tabs(["Tree", "Copy as JSON", "Copy as Python", "Whole task"])
+    with tree:
+        shown = payload_tree(task.payload)
+        if isinstance(shown, dict | list):
+            st.json(shown, expanded=3)
+        else:
+            st.code(safe_text(text), language=None, wrap_lines=True)
+    plain.code(safe_text(text), language="json", wrap_lines=True)
+    python.code(task_python(task), language="python", wrap_lines=True)
+    whole.code(safe_text(task_json(task)), language="json", wrap_lines=True, height=TALL)
+
+
+# --- editing --------------------------------------------------------------------------------------
+
+
+def editor(task: Task) -> None:
+    """The button that opens the payload to be edited."""
+    if task.state is not State.TRASH:
+        st.button(
+            "Edit payload", icon=":material/edit:", key=f"edit-{task.id}", disabled=not control.may("edit"),
+            on_click=st.session_state.__setitem__, args=("shown:edit", (task.id, task.version)),
+        )  # fmt: skip
+
+
+def editing() -> None:
+    """The dialog, while a payload is being edited."""
+    if "shown:edit" in st.session_state:
+        _edit(*st.session_state["shown:edit"])
+
+
+def edited() -> None:
+    """What the last edit did."""
+    if "outcome:edit" in st.session_state:
+        done, words = st.session_state["outcome:edit"]
+        with st.container(key="edited"):
+            (st.success if done else st.warning)(words, icon=":material/edit:")
+            st.button("Dismiss", key="dismiss-edit", on_click=st.session_state.pop, args=("outcome:edit", None))
+
+
+def _close() -> None:
+    for key in ("shown:edit", "shown:edit:looked"):
+        st.session_state.pop(key, None)
+
+
+@st.dialog("Edit the payload", width="large", on_dismiss=_close)
+def _edit(id: str, version: int) -> None:
+    if "shown:edit" not in st.session_state:
+        st.rerun()
+    try:
+        (task, masked), _ = data.task(id)
+    except QueueError as error:
+        st.text(error_line(error))
+        return
+    before = control.payload_text(task)
+    st.text(f"Task {id} of {tag_label(task.tag)}, {task.state}, version {version}")
+    if len(before) > EDITED:
+        st.text(f"It is too large for a page ({len(before):,} characters). From a shell:")
+        st.code(f"queue-core dead edit {id}", language="bash")
+        return
+    if masked:
+        st.text("What is masked keeps its value where its mask is left as it is.")
+    if task.state is State.INFLIGHT:
+        st.text("A worker holds it: it keeps its copy. Later deliveries get the new payload.")
+    text = st.text_area("Payload, as JSON", before, height=260, key=f"payload-{id}-{version}") or ""
+    st.text_input("Reason", key="edit-reason", placeholder="Why (if you like): it goes to the audit", max_chars=500)
+    if task.state is State.DEAD:
+        st.checkbox("Redrive it then", value=True, key="edit-redrive")
+    looked = st.session_state.get("shown:edit:looked")
+    if looked is not None and looked[0] == text:
+        st.markdown("**What changes**" if looked[1] else "**It cannot be saved so**")
+        st.code("\n".join(map(safe_text, looked[2])), language="diff" if looked[1] else None, wrap_lines=True)
+    ready = looked is not None and looked[0] == text and looked[1]
+    with st.container(horizontal=True):
+        st.button("Show what changes", key="edit-look", on_click=_look, args=(id, version))
+        st.button(
+            "Save this payload", icon=":material/save:", type="primary", key="edit-save", disabled=not ready,
+            on_click=_save, args=(id, version, task.tag),
+        )  # fmt: skip
+        st.button("Cancel", key="edit-cancel", on_click=_close)
+
+
+def _look(id: str, version: int) -> None:
+    """Callback: what would change, or why it cannot."""
+    text = str(st.session_state.get(f"payload-{id}-{version}", ""))
+    try:
+        looked = (text, True, control.changes(id, version, text))
+    except QueueError as error:
+        looked = (text, False, [str(error)])
+    st.session_state["shown:edit:looked"] = looked
+
+
+def _save(id: str, version: int, tag: str) -> None:
+    """Callback: save what was looked at, and redrive it when that is wanted."""
+    text, _, _ = st.session_state["shown:edit:looked"]
+    reason = str(st.session_state.get("edit-reason", "")).strip()
+    redrive = bool(st.session_state.get("edit-redrive", False))
+    _close()
+    try:
+        saved = control.edit(id, version, text, reason)
+    except QueueError as error:
+        st.session_state["outcome:edit"] = (False, f"Nothing was saved: {error_line(error)}")
+        return
+    words, done = f"The payload of {id} was saved; that of before is kept with the task", True
+    if redrive:
+        (result,) = control.act(Verb.REDRIVE, [Target(id, saved, tag)], reason).results
+        done = result.outcome == "done"
+        words += "; it was redriven" if done else f"; it was not redriven: {one_line(result.detail)}"
+    st.session_state["outcome:edit"] = (done, words)
+    for place in (State.DEAD, State.TRASH, "task"):
+        st.session_state.pop(f"shown:{place}", None)

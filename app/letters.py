@@ -1,0 +1,215 @@
+"""Dead letters and the trash as they are searched, paged and grouped: what is shown is frozen until a refresh."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import pandas as pd
+import streamlit as st
+
+from app import control, data, parts, triage
+from app.data import Listing
+from app.triage import Shown
+from queue_core import InvalidFilter, QueueError, Snapshot, State, View
+from queue_core.frames import (
+    Letters,
+    dead_frame,
+    error_line,
+    filter_help,
+    filter_of,
+    groups_frame,
+    heat_frame,
+    may_stand,
+    newest,
+    plural,
+    safe_text,
+)
+
+PAGE = 200  # rows of a page
+GROUPS = 50  # error groups in the table
+GROUP_COLUMNS = {
+    "text": "Error", "count": "Dead", "tags": "Tags", "since_last": "Last", "status": "Status", "deaths": "Deaths",
+    "first_at": "First", "group": "Group",
+}  # fmt: skip
+PAGES = "shown:pages"
+CHOSEN = "shown:groups"  # the groups that the filter was made of, as it is
+SALT = "shown:groups:salt"
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Listing):
+    """A page of letters with the error groups, all from one view. ``mistake`` is that of the filter."""
+
+    where: str
+    found: Letters | None
+    groups: pd.DataFrame
+    more_groups: int
+    heat: pd.DataFrame | None
+    mistake: str = ""
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def shown(state: State, where: str) -> tuple[Shown, Read, int]:
+    """What is shown, frozen; and the number of its first row."""
+    tag, text = parts.chosen_tag(), parts.chosen_text()
+    after, first = _page(state, (tag, text, where))
+    frozen = triage.frozen(state, (tag, text, where, after), lambda: _read(state, tag, text, where, after))
+    assert isinstance(frozen.listing, Read)
+    return frozen, frozen.listing, first
+
+
+def _read(state: State, tag: str | None, text: str, where: str, after: str | None) -> Read:
+    kept = data.with_queue(lambda queue: queue.capabilities.plans)
+    try:
+        whole = filter_of(state, where, tag=tag, text=text)
+    except InvalidFilter as mistake:
+        said = safe_text(str(mistake))
+        return data.read(lambda view: _ask(view, state, tag, None, None, kept, said))
+    return data.read(lambda view: _ask(view, state, tag, whole, after, kept, ""))
+
+
+def _ask(
+    view: View, state: State, tag: str | None, where: str | None, after: str | None, kept: bool, mistake: str
+) -> Read:
+    snapshot: Snapshot = view.snapshot()
+    groups = [group for group in view.groups() if group.count] if state is State.DEAD else []
+    heat = heat_frame(view, groups[:GROUPS]) if kept and groups else None
+    found = newest(view, state, where, after=after, limit=PAGE) if where is not None else None
+    frame = dead_frame(found.tasks if found else (), snapshot.at)
+    top = view.tasks(state, tag=tag, limit=1, reverse=True)
+    entry = max((task.record.entry for task in top), default=0)
+    return Read(
+        snapshot, frame, top.total, top.total, len(frame), entry, where or "", found,
+        groups_frame(groups[:GROUPS], snapshot.at), len(groups[GROUPS:]), heat, mistake,
+    )  # fmt: skip
+
+
+# --- pages ----------------------------------------------------------------------------------------
+
+
+def _page(state: State, filters: tuple[object, ...]) -> tuple[str | None, int]:
+    """Where the page begins, and the number of its first row; the first page when the filters are others."""
+    kept = st.session_state.get(f"{PAGES}:{state}")
+    if kept is None or kept[0] != filters:
+        kept = st.session_state[f"{PAGES}:{state}"] = (filters, [(None, 1)])
+    cursor, first = kept[1][-1]
+    return cursor, first
+
+
+def pager(state: State, read: Read, first: int) -> None:
+    """To the page behind, and back."""
+    if read.found is None:
+        return
+    begun = st.session_state[f"{PAGES}:{state}"][1]
+    behind = read.found.behind(first)
+    if len(begun) > 1 or behind[0] is not None:
+        with st.container(horizontal=True, vertical_alignment="center", key="pages"):
+            st.button("Newer", icon=":material/chevron_left:", key="page-back", disabled=len(begun) < 2,
+                      on_click=begun.pop)  # fmt: skip
+            st.button("Older", icon=":material/chevron_right:", key="page-on", disabled=behind[0] is None,
+                      on_click=begun.append, args=(behind,))  # fmt: skip
+            st.text(read.found.extent(first))
+
+
+# --- searching ------------------------------------------------------------------------------------
+
+
+def box() -> str:
+    """The filter that was written, or that the selected error groups make."""
+    _take_groups()
+    with st.container(horizontal=True, vertical_alignment="center", key="searching"):
+        where = st.text_input(
+            "Filter", key="where", bind="query-params", placeholder="error:timeout tag:acme attempts>=3 payload.id:42",
+            label_visibility="collapsed", icon=":material/filter_alt:",
+        )  # fmt: skip
+        with st.popover("How to filter", icon=":material/help:"):
+            st.code(filter_help(), language=None)
+    return str(where or "").strip()
+
+
+def effort(read: Read, where: str) -> None:
+    """What the filter reads, or where it is mistaken and what may stand there."""
+    if read.mistake:
+        st.code(read.mistake, language=None)
+        offers = may_stand(where, [tag.name for tag in read.snapshot.tags[: parts.TAGS_OFFERED]])
+        if offers:
+            st.text(safe_text(f"There may stand: {'   '.join(offers)}"))
+    elif where and read.found is not None:
+        st.container(key="small-effort").text(safe_text(read.found.effort))
+
+
+# --- error groups ---------------------------------------------------------------------------------
+
+
+def _key(groups: pd.DataFrame) -> str:
+    """The same as long as the same groups stand in the same rows, so that a selection means the same ones."""
+    digest = blake2b("".join(groups["group"]).encode(), digest_size=6).hexdigest()
+    return f"groups-{st.session_state.get(SALT, 0)}-{digest}"
+
+
+def _selected(groups: pd.DataFrame) -> list[str]:
+    widget = st.session_state.get(_key(groups))
+    if widget is None:
+        return list(st.session_state.get(CHOSEN, ()))
+    return [groups["group"].iloc[row] for row in widget["selection"]["rows"] if row < len(groups)]
+
+
+def _of(groups: Sequence[str]) -> str:
+    return " OR ".join(f"group:{group}" for group in groups)
+
+
+def _take_groups() -> None:
+    """Let the filter follow the groups that are selected; one that a person wrote after that selects none."""
+    kept: Shown | None = st.session_state.get(f"shown:{State.DEAD}")
+    before: list[str] = st.session_state.get(CHOSEN, [])
+    if before and st.session_state.get("where") != _of(before):
+        st.session_state[SALT] = st.session_state.get(SALT, 0) + 1
+        st.session_state[CHOSEN] = []
+    elif kept is not None and isinstance(kept.listing, Read):
+        chosen = _selected(kept.listing.groups)
+        if chosen != before:
+            st.session_state[CHOSEN] = chosen
+            st.session_state["where"] = _of(chosen)
+
+
+def groups(read: Read) -> None:
+    """What they died of. A group that is clicked is filtered by; its cause can be said to be mended."""
+    frame, chosen = read.groups, list(st.session_state.get(CHOSEN, ()))
+    more = f", the {GROUPS} largest of {plural(GROUPS + read.more_groups, 'group')}" if read.more_groups else ""
+    st.markdown(f"**Error groups**{more}: select some to see theirs")
+    at_first = [place for place, group in enumerate(frame["group"]) if group in chosen]
+    parts.grid(frame, GROUP_COLUMNS, _key(frame), spans={"since_last": parts.ago}, selected=at_first)
+    with st.container(horizontal=True, vertical_alignment="center", key="resolving"):
+        for label, icon, resolved in (("Resolve", "task_alt", True), ("Reopen", "undo", False)):
+            ready = frame.loc[frame["group"].isin(chosen) & (frame["resolved"] != resolved), "group"]
+            verb = label.lower()
+            st.button(
+                f"{label} {plural(len(ready), 'group')}" if len(ready) else f"{label} selected",
+                icon=f":material/{icon}:", key=f"groups-{verb}", disabled=ready.empty or not control.may(verb),
+                help="Its cause is mended: a new death reopens it" if resolved else "It is not mended after all",
+                on_click=_resolve, args=(tuple(ready), resolved),
+            )  # fmt: skip
+
+
+def _resolve(chosen: tuple[str, ...], resolved: bool) -> None:
+    done, wrong = 0, ""
+    for group in chosen:
+        try:
+            control.resolve(group, resolved)
+            done += 1
+        except QueueError as error:
+            wrong = error_line(error)
+    word = "resolved; a new death reopens it" if resolved else "reopened"
+    st.session_state["outcome:groups"] = (not wrong, f"{plural(done, 'error group')} {word}" + (wrong and f"; {wrong}"))
+    triage.refresh(State.DEAD)
+
+
+def resolved() -> None:
+    """What the last word on error groups did."""
+    if "outcome:groups" in st.session_state:
+        done, words = st.session_state["outcome:groups"]
+        with st.container(key="resolved"):
+            (st.success if done else st.warning)(words, icon=":material/task_alt:")
+            st.button("Dismiss", key="dismiss-groups", on_click=st.session_state.pop, args=("outcome:groups", None))

@@ -1,0 +1,197 @@
+"""Looking back: a page as it was at the end of a recorded bucket. What is shown is over, and nothing can be changed."""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pandas as pd
+import streamlit as st
+
+from app import data, parts
+from queue_core import Event, Snapshot, View, frames
+from queue_core.frames import duration, series_frame, series_totals_frame
+
+STEPS = 180  # positions of the slider, about
+TIERS = (10, 60, 600, 3_600, 21_600)  # seconds: steps of the slider
+BEFORE, LATER = 3_000, 30_000  # journal entries read before a moment, and behind it at most
+KEPT = 60.0  # seconds that a look back is shared
+FIELDS = ["pending", "oldest", "inflight", "scheduled", "dead", "leased"]
+LONGEST = timedelta(days=31)  # history is kept for 30
+Reach = Callable[[], tuple[datetime, datetime] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Then:
+    """The queue at the end of a bucket, which is ``at``: a row of the totals, its tags, and who was served."""
+
+    at: datetime
+    totals: pd.Series
+    tags: pd.DataFrame
+    served: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """The journal from before a moment to the snapshot, without a gap."""
+
+    snapshot: Snapshot
+    journal: list[Event]
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def page(body: Callable[[], None], then: Callable[[datetime], None], reach: Reach) -> None:
+    """A live page, or, when a time is chosen (``?at=``), what was then, once."""
+    at = chosen()
+    if at is None:
+        parts.live(lambda: _now(body, reach))
+        return
+    parts.frozen(lambda: _slider(at, reach))
+    parts.frozen(lambda: then(at))
+
+
+def chosen() -> datetime | None:
+    """The time in the address, of what is kept at most; None when there is none, or none that can be read."""
+    try:
+        at = datetime.fromisoformat(st.query_params.get("at", ""))
+        at = at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
+    now = datetime.now(UTC)
+    return min(max(at, now - LONGEST), now)
+
+
+def _now(body: Callable[[], None], reach: Reach) -> None:
+    """The live page, with the way back in time on top of it."""
+    top = st.container()
+    body()
+    known = reach()
+    if known is not None:
+        look = top.button("Look back", icon=":material/history:", key="look-back", on_click=_go, args=(known[1],))
+        if look:
+            st.rerun()  # the whole page: it is live no more
+
+
+def _slider(at: datetime, reach: Reach) -> None:
+    known = reach()
+    with st.container(horizontal=True, vertical_alignment="bottom", key="past"):
+        if known is not None:
+            begin, end, step = _grid(min(known[0], at), max(known[1], at))
+            key = f"past-{begin:%s}-{end:%s}"
+            st.session_state.setdefault(key, min(max(at.replace(tzinfo=None), begin), end))
+            st.slider(
+                "Time, UTC", begin, end, step=step, format="D MMM HH:mm:ss", key=key, on_change=_moved, args=(key,),
+                width=560,
+            )  # fmt: skip
+            back, on = at - step, at + step
+            st.button("Earlier", icon=":material/chevron_left:", key="earlier", on_click=_go, args=(back,))
+            late = on > known[1]
+            st.button("Later", icon=":material/chevron_right:", key="later", on_click=_go, args=(on,), disabled=late)
+        st.button("Back to now", icon=":material/play_arrow:", key="to-now", on_click=_return, type="primary")
+
+
+def _grid(begin: datetime, end: datetime) -> tuple[datetime, datetime, timedelta]:
+    """The ends of the slider, which knows no zones, on whole steps, and the step."""
+    seconds = (end - begin).total_seconds()
+    step = next((size for size in TIERS if seconds <= size * STEPS), TIERS[-1])
+    first, last = (int(moment.timestamp()) // step * step for moment in (begin, end))
+    low, high = (datetime.fromtimestamp(edge, UTC).replace(tzinfo=None) for edge in (first, max(last, first + step)))
+    return low, high, timedelta(seconds=step)
+
+
+def _moved(key: str) -> None:
+    _go(st.session_state[key].replace(tzinfo=UTC))
+
+
+def _go(at: datetime) -> None:
+    """Callback: look at a time; it stays in the address."""
+    st.query_params["at"] = f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _return() -> None:
+    """Callback: back to what is now."""
+    st.query_params.pop("at", None)
+
+
+def banner(at: datetime, more: str) -> None:
+    """Says that this is past."""
+    ago = duration((datetime.now(UTC) - at).total_seconds())
+    with st.container(horizontal=True, key="answer-past", vertical_alignment="top", wrap=False):
+        st.markdown(":orange[:material/history:]", width="content")
+        with st.container(gap=None):
+            st.container(key="sentence").text(f"As it was at {at:%Y-%m-%d %H:%M:%S} UTC, {ago} ago")
+            st.text(more)
+            st.text("This is past: it does not refresh, and nothing can be changed from here.")
+
+
+# --- what was -------------------------------------------------------------------------------------
+
+
+def history_reach() -> tuple[datetime, datetime] | None:
+    """The span that the overview shows, as far as it was measured; None where nothing is."""
+    shown = data.measured(parts.chosen_span())
+    if not shown.history or shown.totals.empty:
+        return None
+    return shown.totals["start"].iloc[0].to_pydatetime(), shown.snapshot.at
+
+
+def overview(at: datetime, seconds: float) -> Then | None:
+    """None where nothing was measured by then."""
+    return _overview(data.url(), at, seconds)
+
+
+@st.cache_resource(ttl=KEPT, max_entries=64, show_spinner=False)
+def _overview(url: str, at: datetime, seconds: float) -> Then | None:
+    series = data.read(lambda view: view.series(since=at - timedelta(seconds=10), until=at))
+    totals = series_totals_frame(series)
+    if totals.empty:
+        return None
+    last = totals.iloc[-1]
+    found = rotation(at)
+    served = "" if found is None else frames.words.then_sentence(frames.turns.around_frame(found.journal, at))
+    ended = (last["start"] + pd.Timedelta(seconds=last["seconds"])).to_pydatetime()
+    return Then(ended, last, frames.series.then_frame(series_frame(series, fields=FIELDS)), served)
+
+
+def journal_reach() -> tuple[datetime, datetime] | None:
+    """As far back as the journal is read; None where there is none."""
+    return _journal_reach(data.url())
+
+
+@st.cache_resource(ttl=KEPT, max_entries=8, show_spinner=False)
+def _journal_reach(url: str) -> tuple[datetime, datetime] | None:
+    def ask(view: View) -> tuple[datetime, datetime] | None:
+        newest = view.journal(limit=1)
+        if not newest:
+            return None
+        first = view.journal(after=max(newest[0].number - LATER, 0), limit=1)
+        return first[0].at, newest[0].at
+
+    return data.read(ask) if data.with_queue(lambda queue: queue.capabilities.journal) else None
+
+
+def rotation(at: datetime) -> Turns | None:
+    """None where the journal does not reach back to then."""
+    return _rotation(data.url(), at)
+
+
+@st.cache_resource(ttl=KEPT, max_entries=16, show_spinner=False)
+def _rotation(url: str, at: datetime) -> Turns | None:
+    if not data.with_queue(lambda queue: queue.capabilities.journal):
+        return None
+
+    def ask(view: View) -> Turns | None:
+        newest = view.journal(limit=1)
+        if not newest:
+            return None
+        last = newest[0].number
+        numbers = range(max(last - LATER, 0), last)
+        place = bisect_right(numbers, at, key=lambda number: view.journal(after=number, limit=1)[0].at)
+        if place == 0:
+            return None
+        entries = view.journal(after=max(numbers[place - 1] - BEFORE, 0), limit=BEFORE + LATER + 1)
+        return Turns(view.snapshot(), entries)
+
+    return data.read(ask)

@@ -1,0 +1,144 @@
+"""Looking back: a page as it was at the end of a bucket, marked as past, nothing live, nothing to act with."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from driving import MAIN, visit, words
+from streamlit.testing.v1 import AppTest
+
+from app import data, past
+from queue_core import Queue, open_queue
+from queue_core.task import SECOND
+
+MINUTE = 60
+
+
+@pytest.fixture
+def moved(queue: Queue) -> tuple[Queue, datetime]:
+    """Ten minutes of work, one bucket of ten seconds after the other: 3 come and 1 goes in each; when it began."""
+    begun = (time.time_ns() // 10**9 // 10 - 60) * 10
+    now = [begun * SECOND + 1]
+    with open_queue(queue.url, clock=lambda: now[0]) as then:
+        for _ in range(50):
+            then.push_many([("x", tag) for tag in ("acme", "bolt", "<b>\0")])
+            then.ack(then.lease())
+            now[0] += 10 * SECOND
+    return queue, datetime.fromtimestamp(begun, UTC)
+
+
+def at(page: str, moment: datetime | str) -> AppTest:
+    past._overview.clear(), past._rotation.clear(), past._journal_reach.clear(), data.forget()
+    app = AppTest.from_file(str(MAIN), default_timeout=60)
+    app.query_params["at"] = moment if isinstance(moment, str) else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+    app.run()
+    return app if page == "overview" else app.switch_page(f"views/{page}.py").run()
+
+
+def test_the_overview_as_it_was(moved: tuple[Queue, datetime]) -> None:
+    _, begun = moved
+    moment = begun + timedelta(seconds=100)  # ten buckets: 30 came, 10 went
+    app = at("overview", moment)
+    assert not app.exception
+    assert f"As it was at {moment:%Y-%m-%d %H:%M:%S} UTC" in words(app)
+    assert "nothing can be changed from here" in words(app)
+    assert {metric.label: metric.value for metric in app.metric}["Pending"] == "20"
+    table = app.dataframe[0].value
+    assert table["backlog"].sum() == 20
+    assert set(table["tag" if "tag" in table else "label"]) >= {"acme", "bolt"}
+    assert table["share"].sum() == pytest.approx(1)
+    assert not any(caption.value.startswith("as of") for caption in app.caption)  # no live numbers beside it
+
+
+def test_who_came_next_is_told_from_the_journal(moved: tuple[Queue, datetime]) -> None:
+    queue, begun = moved
+    leased = [event for event in queue.journal(limit=10_000) if event.kind == "lease"]
+    app = at("overview", begun + timedelta(seconds=100))
+    tags = [event.tag for event in leased[9:12]]  # the tenth was served in the tenth bucket
+    labels = [tag if tag in ("acme", "bolt") else None for tag in tags]
+    told = words(app)
+    assert f"Served last by then: {labels[0]}" in told or labels[0] is None
+    assert "the next serves went to " in told
+
+
+def test_later_and_back_to_now(moved: tuple[Queue, datetime]) -> None:
+    _, begun = moved
+    app = at("overview", begun + timedelta(seconds=100))
+    app.button(key="later").click().run()
+    assert not app.exception
+    assert f"As it was at {begun + timedelta(seconds=110):%Y-%m-%d %H:%M:%S} UTC" in words(app)
+    app.button(key="to-now").click().run()
+    assert "As it was" not in words(app)
+    assert "at" not in app.query_params
+
+
+def test_looking_back_begins_now(moved: tuple[Queue, datetime]) -> None:
+    app = visit("overview")
+    app.button(key="look-back").click().run()
+    assert not app.exception
+    assert "As it was at " in words(app)
+
+
+def test_the_slider_moves_the_time(moved: tuple[Queue, datetime]) -> None:
+    _, begun = moved
+    app = at("overview", begun + timedelta(seconds=100))
+    assert len(app.slider) == 1
+    app.slider[0].set_value((begun + timedelta(seconds=200)).replace(tzinfo=None)).run()
+    assert not app.exception
+    assert f"As it was at {begun + timedelta(seconds=200):%Y-%m-%d %H:%M:%S} UTC" in words(app)
+    assert {metric.label: metric.value for metric in app.metric}["Pending"] == "40"
+
+
+def test_the_rotation_as_it_was(moved: tuple[Queue, datetime]) -> None:
+    _, begun = moved
+    app = visit("fairness")
+    app.query_params["at"] = f"{begun + timedelta(seconds=100):%Y-%m-%dT%H:%M:%SZ}"
+    app.run()
+    assert not app.exception
+    assert "As it was at " in words(app)
+    assert "Served last by then: " in words(app)
+    assert "Served in the last 10 serves" in "\n".join(text.value for text in app.markdown)
+
+
+@pytest.mark.parametrize("page", ["overview", "fairness"])
+@pytest.mark.parametrize("moment", ["1970-01-02T00:00:00Z", "2999-01-01T00:00:00+05:00", "0001-01-01T00:00:00+09:00"])
+def test_a_time_out_of_reach(moved: tuple[Queue, datetime], page: str, moment: str) -> None:
+    app = visit(page)
+    app.query_params["at"] = moment
+    app.run()
+    assert not app.exception
+
+
+@pytest.mark.parametrize("moment", ["", "yesterday", "<b>", "9" * 400])
+def test_a_time_that_is_none_is_now(moved: tuple[Queue, datetime], moment: str) -> None:
+    app = at("overview", moment)
+    assert not app.exception
+    assert "As it was" not in words(app)
+
+
+def test_an_empty_queue_has_no_past(queue: Queue) -> None:
+    app = at("overview", datetime.now(UTC) - timedelta(minutes=5))
+    assert not app.exception
+    assert "Nothing is known of this time" in words(app)
+    app = visit("fairness")
+    assert not [button for button in app.button if button.key == "look-back"]
+
+
+def test_the_overview_tells_how_it_is_judged(queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue.push("x", tag="acme")
+    app = visit("overview")
+    assert [expander.label for expander in app.expander] == ["How this is judged"]
+    judged = app.table[0].value
+    assert "Oldest wait" in set(judged["Rule"])
+    assert set(judged["Judged"]) <= {"good", "not known"}
+    file = tmp_path / "rules.toml"
+    file.write_text("[oldest_wait]\ntrouble = 0.000001\n")
+    monkeypatch.setenv("QUEUE_RULES", str(file))
+    assert "Oldest wait: " in words(visit("overview"))
+    file.write_text("[oldest_wait]\ntruble = 1\n")
+    app = visit("overview")
+    assert not app.exception
+    assert "Not judged: the rules cannot be read" in words(app)
+    assert "oldest_wait has no 'truble'" in words(app)
+    assert app.metric  # the numbers are there all the same
