@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from hashlib import blake2b
 
 import msgspec
@@ -15,6 +16,7 @@ TEXT_KEPT, SAMPLE_KEPT = 200, 1_000  # characters of a group's text, and of the 
 FAILED = "failed with no attempts left"  # the reason of a death by nack: what counts is the error
 OTHERS = bytes(8)  # the fingerprint of the group that errors share when there are too many
 OTHERS_TEXT = "other errors"
+REMEMBERED = 256  # lines: deaths come in crowds that say the same
 LOOK_AGAIN = 60 * SECOND  # whether there is room for another group is seen by reading all of them
 
 _TRACEBACK, _FRAME = "Traceback (most recent call last):", '  File "'
@@ -68,7 +70,12 @@ def normalised(text: str) -> str:
     Ids, URLs, e-mail addresses, quoted values, paths and numbers of the telling line are named by their kind:
     ``timeout after 30 s`` is ``timeout after <n> s``. A list of such is as one of them.
     """
-    line = _SPACE.sub(" ", telling_line(text)[:LOOKED]).strip()
+    return _named(telling_line(text)[:LOOKED])
+
+
+@lru_cache(REMEMBERED)
+def _named(line: str) -> str:
+    line = _SPACE.sub(" ", line).strip()
     return _LIST.sub(r"\1", _PARTS.sub(lambda part: f"<{part.lastgroup}>", line))[:TOLD].rstrip()
 
 
@@ -79,6 +86,7 @@ def cause(record: Record) -> str:
     return record.reason or record.error or ""
 
 
+@lru_cache(REMEMBERED)
 def fingerprint(text: str) -> bytes:
     """8 bytes for a normalised text."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from queue_core.errors import Conflict
 from queue_core.groups import Group
-from queue_core.plans import AuditEntry, Plan, PlanState
+from queue_core.plans import AuditEntry, Plan
 from queue_core.stores.base import Done
 from queue_core.stores.engine import plan as plans
 from queue_core.stores.engine.records import Book, Records
@@ -36,8 +36,7 @@ class EmbeddedControl:
 
     def fill(self, number: int, first: int, parts: Sequence[bytes]) -> Done[None]:
         def put(_: Records, book: Book) -> None:
-            if plans.known(book, number).state is not PlanState.DRAFT:
-                raise Conflict(f"plan {number} is frozen: its selection cannot be changed")
+            plans.drafted(book, number)
             for part, data in enumerate(parts, first):
                 book.put_selection(number, part, data)
 

@@ -271,6 +271,14 @@ def measuring(directory: Path, tags: int, busy: int, quick: bool) -> None:
     history.day(directory, busy // 10 if quick else busy, 5)
 
 
+def controlling(directory: Path, tasks: int, quick: bool) -> None:
+    import control
+
+    control.actions(directory, tasks)
+    control.latency(directory, tasks, 1 if quick else 5)
+    control.death(directory, 300 if quick else 3_000)
+
+
 def growing(directory: Path, operations: int) -> None:
     import history
 
@@ -280,7 +288,7 @@ def growing(directory: Path, operations: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer rounds")
-    names = ["rates", "history", "scale", "snapshot", "pages", "size"]
+    names = ["rates", "history", "control", "scale", "snapshot", "pages", "size"]
     parser.add_argument("--only", choices=names, help="one section")
     parser.add_argument("--dir", type=Path, help="where to make the stores (default: a temporary directory)")
     options = parser.parse_args()
@@ -289,6 +297,7 @@ def main() -> None:
     sections: dict[str, Callable[[], None]] = {
         "rates": lambda: rates(directory, 3 if quick else 9, 200 if quick else 400),
         "history": lambda: measuring(directory, 10_000, 100, quick),
+        "control": lambda: controlling(directory, 20_000 if quick else 200_000, quick),
         "scale": lambda: scale(
             directory, 50_000 if quick else 1_000_000, 5_000 if quick else 100_000, 100 if quick else 450
         ),

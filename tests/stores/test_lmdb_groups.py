@@ -119,7 +119,8 @@ class Draw:
 
     def change(self) -> Operation:
         action, number = self.rng.choice(sorted(operate.ACTIONS)), self.rng.randrange(10_000)
-        asked = Change(action, reason="why", ttl=7 * SECOND, payload=b"0")
+        tag = self.rng.choice("abc") if action == "move_tag" else None
+        asked = Change(action, reason="why", ttl=7 * SECOND, payload=b"0", tag=tag)
         return lambda tx: operate.change(tx, self._of(tx, operate.ACTIONS[action][0], number), asked)
 
     def beat(self) -> Operation:

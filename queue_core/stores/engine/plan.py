@@ -9,7 +9,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from queue_core.errors import Conflict, InvalidArgument, InvalidPayload
+from queue_core.errors import Conflict, InvalidArgument, InvalidPayload, StoreFull
 from queue_core.plans import (
     DRAFT_RETENTION,
     PART,
@@ -31,6 +31,7 @@ from queue_core.task import Record, State
 LATEST = 100  # plans among which drafts that were left behind are looked for
 REASONS = 50  # different reasons that are counted one by one
 RESULTS = 20  # in one value
+FREEING = frozenset({"purge", "expunge", "cancel"})  # how a full store is emptied
 OTHER_REASONS = "other reasons"
 
 
@@ -64,6 +65,9 @@ def draft(tx: Records, book: Book, plan: Plan) -> Plan:
     """A new plan, still empty. Drafts that were left behind are forgotten."""
     for old in [old for old in islice(book.plans(), LATEST) if old.state is PlanState.DRAFT]:
         left = old.epoch != tx.meta.epoch or tx.now - old.created > DRAFT_RETENTION
+        if left and old.kept:  # whoever still fills it is told so, and no half of it is ever frozen
+            old.kept = False
+            book.put_plan(old)
         if left and not book.drop_parts(old.number, PIECE):
             book.remove_plan(old.number)
     tx.meta.plans += 1
@@ -72,10 +76,18 @@ def draft(tx: Records, book: Book, plan: Plan) -> Plan:
     return plan
 
 
+def drafted(book: Book, number: int) -> None:
+    """Raises Conflict for what is no draft, or is being forgotten."""
+    plan = known(book, number)
+    if plan.state is not PlanState.DRAFT:
+        raise Conflict(f"plan {number} is frozen already: it cannot be changed")
+    if not plan.kept:
+        raise Conflict(f"plan {number} was not frozen for so long that it is forgotten: make it again")
+
+
 def freeze(tx: Records, book: Book, plan: Plan, entry: AuditEntry) -> Plan:
     """The draft is whole, as given: from now on it can be run."""
-    if known(book, plan.number).state is not PlanState.DRAFT:
-        raise Conflict(f"plan {plan.number} is frozen already: it cannot be frozen again")
+    drafted(book, plan.number)
     plan = replace(plan, state=PlanState.READY, aged=tx.meta.aged)
     _keep(tx, plan)
     note(tx, book, replace(entry, plan=plan.number))
@@ -101,6 +113,7 @@ def claim(
         raise Conflict(f"plan {number} was left for so long that its selection is no longer kept: make a new plan")
     if plan.undo_of and not known(book, plan.undo_of).kept:
         raise Conflict(f"what plan {plan.undo_of} has changed is no longer known: plan {number} cannot be run")
+    _room(tx, plan)
     after = f", after {plan.runner} fell silent: {plan.outcome}" if plan.state is PlanState.RUNNING else ""
     note(tx, book, replace(entry, plan=number, outcome=f"begun{after}"))
     plan.state, plan.runner, plan.run, plan.note = PlanState.RUNNING, runner, plan.run + 1, ""
@@ -109,6 +122,15 @@ def claim(
     plan.beat, plan.started = tx.now, plan.started or tx.now
     book.put_progress(plan)
     return plan
+
+
+def _room(tx: Records, plan: Plan) -> None:
+    """Raises StoreFull while the room that is left is for draining the store: what came of each task is kept."""
+    if (plan.undo_of or plan.action not in FREEING) and tx.short():
+        raise StoreFull(
+            f"there is no room for what plan {plan.number} writes down of each task: work off tasks, expunge trash, or "
+            "open the store with a larger max_size, and run it again"
+        )
 
 
 def _keep(tx: Records, plan: Plan) -> None:
@@ -153,6 +175,8 @@ def advance(tx: Records, book: Book, number: int, run: int, limit: int, entry: A
     """
     plan = known(book, number)
     plan.check_run(run)
+    if limit:
+        _room(tx, plan)
     plan.beat = max(plan.beat, tx.now)
     piece = list(islice(walk(book, plan, plan.next), min(limit, plan.left)))
     if limit and plan.left and not piece:

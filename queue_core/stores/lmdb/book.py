@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import Self
+from typing import Any, Self
 
 from queue_core import codec, keys
 from queue_core.groups import Group
@@ -13,6 +13,16 @@ from queue_core.stores.lmdb.history import HistoryRecords
 class BookRecords(HistoryRecords):
     """``Book``; the dead letters of a group are indexed where tasks are put."""
 
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._groups: dict[bytes, Group] = {}  # put, and encoded once, however many dead letters come and go
+
+    def flush(self) -> None:
+        for mark, group in self._groups.items():
+            self._writes[keys.group(mark)] = codec.encode(group)
+        self._groups.clear()
+        super().flush()
+
     @property
     def book(self) -> Self:
         return self
@@ -20,13 +30,17 @@ class BookRecords(HistoryRecords):
     # --- error groups
 
     def group(self, fingerprint: bytes) -> Group | None:
+        if fingerprint in self._groups:
+            return self._groups[fingerprint]
         data = self._get(keys.group(fingerprint))
         return codec.decode_group(data) if data is not None else None
 
     def put_group(self, group: Group) -> None:
-        self._write(keys.group(group.fingerprint), codec.encode(group))
+        self.changes += 1
+        self._groups[group.fingerprint] = group
 
     def remove_group(self, fingerprint: bytes) -> None:
+        self._groups.pop(fingerprint, None)
         self._write(keys.group(fingerprint), None)
 
     def groups(self) -> Iterator[Group]:
