@@ -154,7 +154,8 @@ def plain(result: Any) -> Any:
 
 def everything(queue: Queue) -> Any:
     with queue._store._read() as tx:  # type: ignore[attr-defined]
-        meta = {name: value for name, value in asdict(copied(tx.meta)).items() if name != "created"}
+        apart = ("created", "sweep_left")  # a refused operation alone sweeps no tags, in a group the commit does
+        meta = {name: value for name, value in asdict(copied(tx.meta)).items() if name not in apart}
         tasks = [plain([Found(task, "") for task in tx.page(state, None, None, 100, False)]) for state in State]
         return meta, [asdict(tag) for tag in tx.tags()], tasks
 
