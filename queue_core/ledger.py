@@ -48,6 +48,11 @@ class Totals(msgspec.Struct, array_like=True, gc=False):
     service: int = 0  # sum over ended attempts: lease to end
     eligible: int = 0  # time spent eligible, up to the last change
 
+    @property
+    def died(self) -> int:
+        """By whatever way; a task may die more than once."""
+        return self.died_nacked + self.died_expired + self.dead_lettered
+
     def plus(self, other: "Totals", sign: int = 1) -> "Totals":
         """The sum; the difference with ``sign`` -1."""
         return Totals(*(getattr(self, name) + sign * getattr(other, name) for name in _TOTALS))

@@ -121,7 +121,7 @@ def lately(shown: data.Overview, seconds: float) -> pd.DataFrame | None:
 
 def counts(snapshot: Snapshot) -> None:
     totals = snapshot.totals
-    died = totals.died_nacked + totals.died_expired + totals.dead_lettered
+    died = totals.died
     waiting = sum(tag.backlog > 0 for tag in snapshot.tags)
     longest = "nothing waits" if snapshot.oldest_wait is None else f"{snapshot.oldest_wait:,.3f} s"
     for column, label, value, remark in zip(

@@ -88,7 +88,7 @@ def tags_frame(snapshot: Snapshot) -> pd.DataFrame:
                 tag.settings.paused, tag.settings.max_inflight, tag.settings.min_interval, tag.settings.max_pending,
                 tag.why_not, tag.last_served_at, tag.last_serve, span(at, tag.last_served_at), tag.first_seen_at,
                 tag.eligible_since, tag.totals.pushed, tag.totals.leased, tag.totals.acked, tag.totals.nacked,
-                tag.totals.died_nacked + tag.totals.died_expired + tag.totals.dead_lettered,
+                tag.totals.died,
             )
             for tag in snapshot.tags
         ),
