@@ -58,7 +58,7 @@ def line(aqueue: AsyncQueue) -> int:
 def test_every_verb_but_view_is_offered_with_the_same_signature() -> None:
     verbs = {name for name in vars(Queue) if not name.startswith("_") and inspect.isfunction(vars(Queue)[name])}
     offered = {name for name in vars(AsyncQueue) if not name.startswith("_")}
-    assert verbs - offered == {"view", "mark", "wait_for_change"}
+    assert verbs - offered == {"view", "mark", "wait_for_change", "perform", "dump"}
     for name in verbs & offered - {"close"}:
         assert inspect.signature(getattr(AsyncQueue, name)) == inspect.signature(getattr(Queue, name)), name
         assert inspect.iscoroutinefunction(getattr(AsyncQueue, name)), name

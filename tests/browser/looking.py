@@ -45,6 +45,13 @@ def wait_until_healthy(process: subprocess.Popen[bytes], address: str) -> None:
             time.sleep(0.1)
 
 
+def raised(log: str) -> list[str]:
+    """The lines of this project in tracebacks of a server's log. Streamlit has some of its own: of connections that end
+    while it waits for them."""
+    own = tuple(f'File "{MAIN.parents[1] / name}/' for name in ("app", "queue_core"))
+    return [line for line in map(str.strip, log.splitlines()) if line.startswith(own)]
+
+
 def visit(page: Page, server: Server, path: str) -> None:
     """Open a page and wait until it is drawn."""
     page.goto(f"{server.address}/{path}")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from looking import MAIN, Server, settle, wait_until_healthy
+from looking import MAIN, Server, raised, settle, wait_until_healthy
 from playwright.sync_api import Page, expect
 
 from queue_core import open_queue
@@ -76,7 +76,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, provider: int, chromium: s
             process.terminate()
             process.wait(10)
         log.seek(0)
-        assert "Traceback" not in log.read()
+        assert raised(log.read()) == []
         assert queue.check() == []
 
 
