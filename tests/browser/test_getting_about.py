@@ -59,6 +59,7 @@ def test_what_is_found_opens_at_an_address_that_others_can_open(
 def test_filters_stay_from_page_to_page(page: Page, server: Server, filled: Queue) -> None:
     visit(page, server, "tag?tag=bolt&span=24+h")
     for name, path in (("In flight", "inflight"), ("Overview", ""), ("Tag", "tag")):
+        expect(page.get_by_role("combobox").first).to_have_value("bolt")  # the page has taken it over
         page.get_by_role("link", name=re.compile(name)).first.click()
         expect(page).to_have_url(re.compile(rf"/{path}\?(?=.*tag=bolt)"))
         settle(page)

@@ -141,7 +141,7 @@ def test_a_removed_or_replaced_directory_is_store_gone(tmp_path: Path, replace: 
     shutil.rmtree(store)
     if replace:
         fresh = open_queue(store)
-    for verb in (lambda: queue.push(2), queue.lease, queue.snapshot, lambda: queue.lease(wait=5)):
+    for verb in (lambda: queue.push(2), queue.lease, queue.snapshot, queue.storage, lambda: queue.lease(wait=5)):
         with pytest.raises(StoreGone, match="removed or replaced"):
             verb()
     queue.close()

@@ -229,6 +229,7 @@ class Environment:
 
     def room(self) -> tuple[int, int, int]:
         """Bytes of the pages that hold something, of the file, and the most that the disk and the map allow."""
+        self.last_txnid()  # a directory that is gone has no room to tell of
         disk = os.statvfs(self.path)
         file = os.stat(self.file).st_size
         return self._used(), file, min(self.max_size, file + disk.f_bavail * disk.f_frsize)
