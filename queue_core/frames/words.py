@@ -42,20 +42,12 @@ class Verdict:
 def verdict(snapshot: Snapshot) -> Verdict:
     """Whether the queue is healthy, from one snapshot, and why not."""
     trouble, attention = _trouble(snapshot), _attention(snapshot)
-    dead = (dead_sentence(snapshot),) if snapshot.dead else ()
     if trouble or attention:
         level = Level.TROUBLE if trouble else Level.ATTENTION
         first, *reasons = trouble + attention
+        dead = (dead_sentence(snapshot),) if snapshot.dead else ()
         return Verdict(level, first[0].upper() + first[1:], (*reasons, *dead))
-    if snapshot.backlog or snapshot.inflight:
-        return Verdict(Level.HEALTHY, _working(snapshot), dead)
-    if snapshot.totals.pushed + snapshot.totals.moved_in == 0:
-        return Verdict(Level.EMPTY, "Nothing has been pushed into this queue yet")
-    if snapshot.scheduled:
-        return Verdict(Level.IDLE, f"Nothing waits: {plural(snapshot.scheduled, 'task')} scheduled for later", dead)
-    if snapshot.dead:
-        return Verdict(Level.IDLE, "Nothing waits", dead)
-    return Verdict(Level.IDLE, f"Nothing waits: all of {plural(snapshot.totals.pushed, 'task')} were handled")
+    return calm(snapshot)
 
 
 def _working(snapshot: Snapshot) -> str:

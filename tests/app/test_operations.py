@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from driving import MAIN, again, press, words
 from streamlit.testing.v1 import AppTest
+from waiting import until
 
 from app import audit, control, data, plans
 from queue_core import Item, Queue, frames, open_queue
@@ -56,10 +57,7 @@ def choose(app: AppTest, row: int) -> AppTest:
 
 def settled(queue: Queue, number: int) -> None:
     """Wait until nobody runs the plan any more."""
-    end = time.monotonic() + 30
-    while queue.plan(number).state == "running":
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: queue.plan(number).state != "running")
 
 
 # --- plans ----------------------------------------------------------------------------------------
