@@ -125,6 +125,13 @@ class TagStats(msgspec.Struct, frozen=True, gc=False):
         return Times(samples(measured.services), self._tag.totals.service - measured.service_before)
 
     @property
+    def stamps(self) -> tuple[int, int, int]:
+        """First seen, last served and eligible since, in microseconds since 1970, 0 for never: a datetime costs more,
+        and there may be many tags."""
+        tag = self._tag
+        return tag.first_seen, tag.last_served if tag.last_serve else 0, tag.eligible_at if tag.eligible else 0
+
+    @property
     def first_seen_at(self) -> datetime:
         return moment(self._tag.first_seen)
 

@@ -25,7 +25,7 @@ class Standing(NamedTuple):
 
 def standing(tag: TagStats) -> Standing:
     """The standing of a tag of a snapshot."""
-    return Standing(tag.number, tag.settings.weight, tag.inflight, tag.eligible_since_serve)
+    return Standing(tag.number, tag.weight, tag.inflight, tag.eligible_since_serve)
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,18 +114,28 @@ def entitled(found: Sequence[Spell], serves: int) -> dict[int, float]:
     Deficit round robin (M. Shreedhar, G. Varghese, SIGCOMM 1995), which the rotation is for tasks of equal size, stays
     within about a turn of that.
     """
-    claims = []
+    claims: list[tuple[int, int, int, float]] = []
+    alike: dict[tuple[int, int], list[int]] = defaultdict(list)
+    spells_of = Counter(spell.tag for spell in found)
     for spell in found:
         (begin, weight), *changed = spell.weights
+        if spell.open and not spell.served and not changed and spells_of[spell.tag] == 1:
+            alike[begin, weight].append(spell.tag)
+            continue
         claims.append((begin, spell.tag, weight, math.inf if spell.open else spell.served))
         claims += [(place, spell.tag, weight, 0) for place, weight in changed]
+    groups = {~tags[0]: tags for tags in alike.values()}  # they get the same, so there is one claim for all of them
+    claims += [(begin, ~tags[0], weight * len(tags), math.inf) for (begin, weight), tags in alike.items()]
     coming = deque(sorted(claims))
     fluid = _Fluid()
     for place in range(serves):
         while coming and coming[0][0] <= place:
             fluid.claim(*coming.popleft()[1:])
         fluid.serve(1.0)
-    return fluid.given()
+    given: dict[int, float] = {}
+    for who, got in fluid.given().items():
+        given |= dict.fromkeys(groups[who], got / len(groups[who])) if who in groups else {who: got}
+    return given
 
 
 @dataclass(slots=True)

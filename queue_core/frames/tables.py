@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 try:
+    import numpy as np
     import pandas as pd
 except ModuleNotFoundError as error:
     from queue_core.errors import MissingDriver
@@ -34,6 +35,12 @@ TAGS: Schema = {
     "since_served": "float64", "first_seen_at": UTC, "eligible_since": UTC, "pushed": "int64", "leased": "int64",
     "acked": "int64", "nacked": "int64", "died": "int64",
 }  # fmt: skip
+OF_TAG = (
+    "number", "backlog", "oldest_wait", "pending", "due", "scheduled", "inflight", "expired", "dead", "trash",
+    "why_not", "last_serve",
+)  # fmt: skip
+OF_SETTINGS = ("weight", "paused", "max_inflight", "min_interval", "max_pending")
+OF_TOTALS = ("pushed", "leased", "acked", "nacked", "died")
 TASKS: Schema = {
     "id": "str", "version": "int64", "tag": "str", "label": "str", "state": "str", "place": "int64",
     "attempts": "int64", "max_attempts": "int64", "cycle": "int64", "leases": "int64", "defers": "int64",
@@ -57,15 +64,32 @@ SERVES: Schema = {
 }  # fmt: skip
 
 
-def table(schema: Schema, columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+def table(schema: Schema, columns: Mapping[str, Sequence[Any] | pd.Series]) -> pd.DataFrame:
     """A frame of exactly these columns and dtypes, whatever the values are, none of them included."""
-    return pd.DataFrame({name: pd.Series(list(columns[name]), dtype=kind) for name, kind in schema.items()})
+    return pd.DataFrame({name: _column(columns[name], kind) for name, kind in schema.items()})
+
+
+def _column(values: Sequence[Any] | pd.Series, kind: str) -> pd.Series:
+    return pd.Series(values if isinstance(values, pd.Series) else list(values), dtype=kind)
+
+
+def moments(stamps: Sequence[int]) -> pd.Series:
+    """Microseconds since 1970 as a column of times; 0 is missing. Ten times as fast as by way of a datetime each."""
+    at = np.array(stamps, dtype="datetime64[us]")
+    at[np.array(stamps, dtype="int64") == 0] = np.datetime64("NaT")
+    return pd.Series(at).dt.tz_localize("UTC")
 
 
 def rows(schema: Schema, found: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
     """The same from rows, each in the order of the schema."""
     columns = list(zip(*found, strict=True)) or [()] * len(schema)
     return table(schema, dict(zip(schema, columns, strict=True)))
+
+
+def spans(later: datetime, earlier: pd.Series) -> pd.Series:
+    """The same as ``span`` for a column of times."""
+    since: pd.Series = (later - earlier).dt.total_seconds().clip(lower=0.0)
+    return since
 
 
 def span(later: datetime, earlier: datetime | None) -> float | None:
@@ -78,21 +102,24 @@ def tags_frame(snapshot: Snapshot) -> pd.DataFrame:
 
     ``why_not`` is missing for a tag that can be served now.
     """
-    at = snapshot.at
-    return rows(
+    tags = snapshot.tags
+    settings, totals = [tag.settings for tag in tags], [tag.totals for tag in tags]
+    first_seen, last_served, eligible = zip(*(tag.stamps for tag in tags), strict=True) if tags else ((), (), ())
+    served_at = moments(last_served)
+    return table(
         TAGS,
-        (
-            (
-                tag.number, tag.name, tag_label(tag.name), tag.backlog, tag.oldest_wait, tag.pending, tag.due,
-                tag.scheduled, tag.inflight, tag.expired, tag.dead, tag.trash, tag.settings.weight,
-                tag.settings.paused, tag.settings.max_inflight, tag.settings.min_interval, tag.settings.max_pending,
-                tag.why_not, tag.last_served_at, tag.last_serve, span(at, tag.last_served_at), tag.first_seen_at,
-                tag.eligible_since, tag.totals.pushed, tag.totals.leased, tag.totals.acked, tag.totals.nacked,
-                tag.totals.died,
-            )
-            for tag in snapshot.tags
-        ),
-    )  # fmt: skip
+        {
+            **{name: [getattr(tag, name) for tag in tags] for name in OF_TAG},
+            **{name: [getattr(one, name) for one in settings] for name in OF_SETTINGS},
+            **{name: [getattr(one, name) for one in totals] for name in OF_TOTALS},
+            "tag": [tag.name for tag in tags],
+            "label": [tag_label(tag.name) for tag in tags],
+            "last_served_at": served_at,
+            "since_served": spans(snapshot.at, served_at),
+            "first_seen_at": moments(first_seen),
+            "eligible_since": moments(eligible),
+        },
+    )
 
 
 def tasks_frame(tasks: Iterable[Task], at: datetime, mask: Redactor | None = None) -> pd.DataFrame:

@@ -53,6 +53,8 @@ def tag_label(name: str) -> str:
     hash of the name, so that two tags never share a label."""
     if not name:
         return _EMPTY
+    if len(name) <= LABEL and name.isascii() and name.isprintable() and " " not in name:  # as most are
+        return name
     plain = _UNSAFE.sub("�", _SPACE.sub(" ", name[: LABEL + 1])).strip()
     if plain == name and len(name) <= LABEL and name != _EMPTY:
         return name

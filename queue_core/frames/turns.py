@@ -10,7 +10,7 @@ import pandas as pd
 from queue_core import fairness, rotation
 from queue_core.fairness import Gaps, Standing, TagFairness, Waiting
 from queue_core.frames.rules import silent_for
-from queue_core.frames.tables import SERVES, UTC, Schema, rows, serves_frame, span
+from queue_core.frames.tables import SERVES, UTC, Schema, moments, rows, serves_frame, spans, table
 from queue_core.frames.text import one_line, tag_label
 from queue_core.frames.words import WORKER_SILENT
 from queue_core.history import Entry, Event, Kind
@@ -52,25 +52,31 @@ def ring_frame(snapshot: Snapshot) -> pd.DataFrame:
     ring, tags = snapshot.ring, snapshot.tags
     start = next((place for place, tag in enumerate(tags) if tag.name == ring.cursor), 0)
     newest = max((tag.last_serve or 0 for tag in tags), default=0)
-    return rows(
+    names = [tag.name for tag in tags]
+    served_at = moments([tag.stamps[1] for tag in tags])
+    return table(
         RING,
-        (
-            (
-                tag.number, tag.name, tag_label(tag.name), (place - start) % len(tags), tag.name == ring.cursor,
-                tag.name == ring.next, bool(newest) and tag.last_serve == newest,
-                ring.left if tag.name == ring.cursor and ring.left else None, tag.settings.weight, tag.backlog,
-                tag.why_not, tag.last_serve, span(snapshot.at, tag.last_served_at), tag.last_served_at,
-            )
-            for place, tag in enumerate(tags)
-        ),
-    )  # fmt: skip
+        {
+            **{name: [getattr(tag, name) for tag in tags] for name in ("number", "weight", "backlog", "why_not")},
+            "tag": names,
+            "label": [tag_label(name) for name in names],
+            "ahead": [(place - start) % len(tags) for place in range(len(tags))],
+            "cursor": [name == ring.cursor for name in names],
+            "next": [name == ring.next for name in names],
+            "last": [bool(newest) and tag.last_serve == newest for tag in tags],
+            "left": [ring.left if name == ring.cursor and ring.left else None for name in names],
+            "last_serve": [tag.last_serve for tag in tags],
+            "since_served": spans(snapshot.at, served_at),
+            "last_served_at": served_at,
+        },
+    )
 
 
 def upcoming(snapshot: Snapshot, n: int) -> list[TagStats]:
     """The tags of the next ``n`` serves, were they all taken now: what ``lease_many(n)`` would bring."""
-    tags = {tag.number: tag for tag in snapshot.tags}
-    left = {tag.number: _takes(tag) for tag in snapshot.tags if tag.why_not is None}
-    ready = sorted(left)
+    tags = {tag.number: tag for tag in snapshot.tags}  # in order
+    ready = [tag.number for tag in snapshot.tags if tag.why_not is None]
+    left: dict[int, int] = {}
     settings = snapshot.settings
     if settings.max_inflight is not None:
         n = min(n, settings.max_inflight - snapshot.inflight + snapshot.expired)
@@ -86,8 +92,8 @@ def upcoming(snapshot: Snapshot, n: int) -> list[TagStats]:
     found: list[TagStats] = []
     while len(found) < n and (number := rotation.next_tag(turn, first)) is not None:
         found.append(tags[number])
-        turn = rotation.advance(rotation.begin(turn, number, tags[number].settings.weight), max(tags))
-        left[number] -= 1
+        turn = rotation.advance(rotation.begin(turn, number, tags[number].weight), snapshot.tags[-1].number)
+        left[number] = left.get(number, _takes(tags[number])) - 1
         if not left[number]:
             ready.remove(number)
     return found
