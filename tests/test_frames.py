@@ -407,7 +407,8 @@ def test_sentences(queue: Queue, clock: Any) -> None:
     )
     assert frames.dead_sentence(snapshot) == "3 dead letters in 2 tags; most are of a: 2"
     assert frames.fairness_sentence(snapshot, shares) == (
-        "a is next, one of 2 tags that can be served; in the last 4 serves every tag got its share, to within 5%"
+        "a is next, one of 2 tags that can be served; in the last 4 serves every tag got its share, to within a turn "
+        "or 5%"
     )
     assert frames.lagging(shares) is None
 

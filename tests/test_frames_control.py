@@ -118,10 +118,58 @@ def test_pages_are_all_that_match_each_once_the_newest_first(queue: Queue, where
 
 def test_a_filter_is_put_together(queue: Queue) -> None:
     assert frames.filter_of(State.DEAD) == "state:dead"
-    whole = frames.filter_of(State.DEAD, "error:a OR error:b", tag='odd "tag"', text="x y")
+    whole = frames.filter_of(State.DEAD, frames.with_text("error:a OR error:b", "x y"), tag='odd "tag"')
     assert whole.startswith('state:dead tag:"odd \\"tag\\"" (error:a OR error:b) (error:"x y" OR ')
     with pytest.raises(InvalidFilter):
         frames.filter_of(State.DEAD, "age:2h")
+
+
+def test_what_came_in_since_is_counted_by_the_filter_and_bounded(queue: Queue) -> None:
+    def came(where: str, **given: int) -> tuple[int, bool]:
+        with queue.view() as view:
+            return frames.newer(view, State.DEAD, where, seen, **given)
+
+    (first,) = kill(queue, "odd", "acme")
+    seen = queue.get(first).record.entry
+    assert came("") == (0, False)
+    for n in range(60):
+        kill(queue, "even" if n % 2 == 0 else "odd", "acme" if n % 3 else "bolt")
+    assert came("") == (60, False)
+    assert came("reason:even tag:bolt") == (10, False)
+    assert came("reason:even", most=60) == (30, False)
+    assert came("reason:even", most=59) == (29, True)  # the oldest of them is not looked at
+    assert came("tag:bolt", most=20) == (20, False)
+
+
+def test_what_is_gone_is_counted_of_what_was_shown(queue: Queue) -> None:
+    ids = kill(queue, "x", n=3)
+    at = queue.snapshot().at
+    dead = frames.dead_frame(queue.tasks("dead"), at)
+    queue.redrive(ids[0])
+    lease = queue.lease()
+    held = frames.leases_frame(queue.tasks("inflight"), at)
+    with queue.view() as view:
+        assert frames.gone(view, State.DEAD, dead) == 1
+        assert frames.gone(view, State.INFLIGHT, held) == 0
+    queue.release(lease)
+    queue.lease()
+    with queue.view() as view:
+        assert frames.gone(view, State.INFLIGHT, held) == 1  # it is another lease
+        assert frames.gone(view, State.INFLIGHT, held.head(0)) == 0
+
+
+def test_groups_of_a_tag_are_counted_there(queue: Queue) -> None:
+    for error, tag, times in (("a", "acme", 3), ("a", "bolt", 9), ("b", "acme", 5), ("c", "bolt", 1)):
+        kill(queue, error, tag, times)
+    with queue.view() as view:
+        snapshot = view.snapshot()
+        groups, unsure = frames.groups_of(view, snapshot, "acme")
+        assert [(group.text, group.count, group.tags) for group in groups] == [("b", 5, 1), ("a", 3, 2)]
+        assert not unsure
+        assert [group.count for group in frames.groups_of(view, snapshot)[0]] == [12, 5, 1]
+        assert frames.groups_of(view, snapshot, "nobody") == ([], False)
+        found, unsure = frames.groups_of(view, snapshot, "acme", most=1)
+        assert ([group.count for group in found], unsure) == ([3], True)
 
 
 def test_a_filter_sees_what_is_masked(queue: Queue) -> None:

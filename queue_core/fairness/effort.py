@@ -29,7 +29,7 @@ def worker_time(
 
     newest = known = begin
     for entry in journal:
-        if _resumes(entry):
+        if resumes(entry):
             for unseen in open.values():  # nothing was written for a while: what ended meanwhile was not seen
                 add(unseen.tag, unseen.at, newest)
             open.clear()
@@ -51,7 +51,7 @@ def worker_time(
     return dict(held)
 
 
-def _resumes(entry: Entry) -> bool:
+def resumes(entry: Entry) -> bool:
     """Whether the journal goes on here after a while in which none was written."""
     return entry.kind is Kind.CONFIGURE and not entry.tag and "history=True" in entry.detail
 

@@ -4,6 +4,7 @@ Figures fit a light page as they are; the dashboard repaints text, grid and back
 tags and marks have the same luminance, so that they stand out (4:1) from a white as from a near-black page.
 """
 
+from queue_core.figures.attempts import attempts
 from queue_core.figures.base import ACCENT, AMBER, GREY, RED, luminance, no_data, plain, span_ticks, tag_colour
 from queue_core.figures.errors import errors_by_tag
 from queue_core.figures.leases import lease_ages
@@ -11,6 +12,7 @@ from queue_core.figures.rotation import LINE, RING, ring, serves, shares
 from queue_core.figures.series import backlog_over_time, throughput, times_by_tag
 from queue_core.figures.tag import times_histogram
 from queue_core.figures.tags import count_by_tag, errors, oldest_wait_by_tag
+from queue_core.figures.waits import waits, waits_compared
 
 __all__ = [
     "ACCENT",
@@ -19,6 +21,7 @@ __all__ = [
     "LINE",
     "RED",
     "RING",
+    "attempts",
     "backlog_over_time",
     "count_by_tag",
     "errors",
@@ -36,4 +39,6 @@ __all__ = [
     "throughput",
     "times_by_tag",
     "times_histogram",
+    "waits",
+    "waits_compared",
 ]

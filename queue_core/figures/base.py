@@ -86,10 +86,10 @@ def figure(
     return go.Figure(list(traces), base | axes | layout)
 
 
-def no_data(text: str) -> go.Figure:
-    """An empty figure that says why."""
+def no_data(text: str, height: int = HEIGHT) -> go.Figure:
+    """An empty figure that says why, as high as the one that it stands for."""
     words = {"text": plain(text), "showarrow": False, "x": 0.5, "y": 0.5, "xref": "paper", "yref": "paper"}
-    return figure([], {"visible": False}, {"visible": False}, annotations=[words])
+    return figure([], {"visible": False}, {"visible": False}, height=height, annotations=[words])
 
 
 def span_ticks(longest: float) -> tuple[list[float], list[str]]:

@@ -86,7 +86,7 @@ _BARS = (
 def age_histogram(leases: pd.DataFrame) -> go.Figure:
     """How long leases have been held: a bar for each span of ages; good ones, those of lost workers, and expired."""
     if leases.empty:
-        return no_data("no data: no leases to show")
+        return no_data("no data: no leases to show", STRIP)
     kinds: dict[str, list[int]] = {name: [0] * len(_BARS) for name in ("good", "worker lost or stopped", "ran out")}
     for row in records(leases):
         kind = "ran out" if row.expired else "worker lost or stopped" if getattr(row, "mark", "") else "good"

@@ -39,6 +39,15 @@ def ring(tags: pd.DataFrame) -> go.Figure:
     Filled dots can be served, hollow ones are skipped; the pointer is the cursor, the large dot is next, the circled
     one was served last. Of a ring of many tags, the neighbourhood of the cursor and those that are served soonest.
     """
+    return _ring(tags, past=False)
+
+
+def ring_then(tags: pd.DataFrame) -> go.Figure:
+    """The same of a moment that is over, from its ring frame: filled dots are known to have been eligible."""
+    return _ring(tags, past=True)
+
+
+def _ring(tags: pd.DataFrame, past: bool) -> go.Figure:
     if tags.empty:
         return no_data("no data: no tag is known yet")
     shown = _neighbourhood(tags)
@@ -49,11 +58,11 @@ def ring(tags: pd.DataFrame) -> go.Figure:
         "line": {"color": GREY, "width": 1}, "opacity": 0.5, "hoverinfo": "skip",
     }  # fmt: skip
     notes = [_pointer(angle) for angle, cursor in zip(angles, shown["cursor"], strict=True) if cursor]
-    notes.append({"x": 0, "y": 0, "showarrow": False, "text": _centre(tags, len(shown))})
+    notes.append({"x": 0, "y": 0, "showarrow": False, "text": _centre(tags, len(shown), past)})
     x = {"visible": False, "automargin": False, "range": [-WIDE, WIDE]}
     y = {"visible": False, "automargin": False, "range": [-1.22, 1.22], "scaleanchor": "x"}
     margin = {"l": 4, "r": 4, "t": 4, "b": 4}
-    traces = [circle, _dots(shown, angles), _names(shown, angles), _last(shown, angles)]
+    traces = [circle, _dots(shown, angles, past), _names(shown, angles), _last(shown, angles)]
     return figure(traces, x, y, annotations=notes, margin=margin)
 
 
@@ -87,7 +96,7 @@ def _pointer(angle: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _dots(shown: pd.DataFrame, angles: Sequence[float]) -> dict[str, Any]:
+def _dots(shown: pd.DataFrame, angles: Sequence[float], past: bool) -> dict[str, Any]:
     rows = records(shown)
     colours = [tag_colour(row.tag) for row in rows]
     small = min(12, max(5, 600 // len(rows)))  # pixels, so that they do not touch
@@ -99,7 +108,7 @@ def _dots(shown: pd.DataFrame, angles: Sequence[float]) -> dict[str, Any]:
             "symbol": ["circle-open" if isinstance(row.why_not, str) else "circle" for row in rows],
             "line": {"width": 2 if small > 8 else 1, "color": colours},
         },
-        "hovertext": [plain(_dot_story(row)) for row in rows],
+        "hovertext": [plain(_story_then(row) if past else _dot_story(row)) for row in rows],
     }  # fmt: skip
 
 
@@ -137,15 +146,28 @@ def _dot_story(row: Any) -> str:
     return f"{row.label}: {state}, {row.backlog:,} waiting; weight {row.weight}; {served}"
 
 
-def _centre(tags: pd.DataFrame, shown: int) -> str:
+def _story_then(row: Any) -> str:
+    state = row.why_not if isinstance(row.why_not, str) else "eligible"
+    served = (
+        "when it was served is not known"
+        if math.isnan(row.since_served)
+        else (f"served {duration(row.since_served)} before")
+    )
+    return f"{row.label}: {state}; weight {row.weight}; {served}"
+
+
+def _centre(tags: pd.DataFrame, shown: int, past: bool) -> str:
     ready = int(tags["why_not"].isna().sum())
     of = f"{shown:,} of {len(tags):,} tags shown" if shown < len(tags) else f"of {len(tags):,} tags"
     last = [f"last served: {plain(short(label))}" for label in tags.loc[tags["last"], "label"]]
     skipped: list[str] = []
     if shown < len(tags):
         held = tags["why_not"].dropna().value_counts().head(3)
-        skipped = [f"{count:,} skipped: {short(str(why))}" for why, count in held.items()]
-    return "<br>".join([f"<b>{ready:,}</b> can be served", of, *last, *skipped])
+        skipped = [
+            f"{count:,} {short(str(why), 40) if past else f'skipped: {short(str(why))}'}" for why, count in held.items()
+        ]
+    can = "known as eligible" if past else "can be served"
+    return "<br>".join([f"<b>{ready:,}</b> {can}", of, *last, *skipped])
 
 
 def shares(frame: pd.DataFrame) -> go.Figure:
@@ -186,7 +208,7 @@ def serves(frame: pd.DataFrame, last: int = 120) -> go.Figure:
     """
     strip = frame.tail(last)
     if strip.empty:
-        return no_data("no data: nothing has been served yet")
+        return no_data("no data: nothing has been served yet", STRIP)
     rows = records(strip)
     hovers = [
         f"serve {row.serve:,}: {row.label}, waited {duration(row.wait)}, {row.at:%H:%M:%S} UTC, "
@@ -222,7 +244,7 @@ def jain(windows: pd.DataFrame) -> go.Figure:
     """Jain's index in one window of serves after the other, from the jain frame: 1 is exactly by weight."""
     known = windows.dropna(subset=["index"])
     if known.empty:
-        return no_data("no data: no full round of two eligible tags")
+        return no_data("no data: no full round of two eligible tags", STRIP)
     hovers = [
         f"{row.index_:.4f} over {row.stayed:,} tags that stayed eligible; serves {row.first_:,} to {row.last_:,}, "
         f"{row.begun_at:%H:%M:%S} to {row.at:%H:%M:%S} UTC"

@@ -47,11 +47,11 @@ def backlog_over_time(series: pd.DataFrame, column: str = "pending", unit: str =
     What is not known of a tag by itself is in the band of the others, so that the bands add up to the whole.
     """
     if series.empty:
-        return no_data("no data: nothing was measured in this time")
+        return no_data("no data: nothing was measured in this time", STRIP)
     ends, bands, names = _bands(series, column)
     highest = float(bands.sum(axis=0).max())
     if not highest:
-        return no_data(f"no data: there were no {unit} in this time")
+        return no_data(f"no data: there were no {unit} in this time", STRIP)
     traces: list[dict[str, Any]] = [
         {
             "type": "scatter", "mode": "lines", "stackgroup": "all", "x": ends, "y": band.astype(int).tolist(),
@@ -148,7 +148,7 @@ def throughput(totals: pd.DataFrame) -> go.Figure:
     if len(totals) > 1 and totals["seconds"].iloc[-1] < LEAST:
         totals = totals.iloc[:-1]
     if totals.empty:
-        return no_data("no data: nothing was measured in this time")
+        return no_data("no data: nothing was measured in this time", STRIP)
     middles = (_ends(totals) - (totals["seconds"].to_numpy() * 500).astype(np.int64)).tolist()
     rates = {name: totals[f"{name}_rate"].tolist() for name, _, _ in RATES}
     highest = max(map(max, rates.values())) or 1.0

@@ -25,7 +25,7 @@ def times_histogram(times: pd.DataFrame, what: str, tag: str, lines: Sequence[fl
     """
     some = times[times["what"] == what]
     if some.empty:
-        return no_data(f"no data: nothing has been {'leased' if what == 'wait' else 'worked on'} yet")
+        return no_data(f"no data: nothing has been {'leased' if what == 'wait' else 'worked on'} yet", STRIP)
     counts, begins, ends = (some[name].tolist() for name in ("count", "low", "high"))
     lows = [max(low, LEAST) for low in begins]
     highs = [high if high == high else 2 * low for low, high in zip(begins, ends, strict=True)]

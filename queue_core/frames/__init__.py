@@ -13,7 +13,17 @@ from queue_core.frames.control import (
     plans_frame,
     results_frame,
 )
-from queue_core.frames.letters import Letters, filter_help, filter_of, may_stand, newest
+from queue_core.frames.letters import (
+    Letters,
+    filter_help,
+    filter_of,
+    gone,
+    groups_of,
+    may_stand,
+    newer,
+    newest,
+    with_text,
+)
 from queue_core.frames.operations import (
     ACTIONS,
     AuditFilter,
@@ -32,6 +42,7 @@ from queue_core.frames.operations import (
     store_facts,
     workers_frame,
 )
+from queue_core.frames.proof import Checked, JournalCheck
 from queue_core.frames.sentences import (
     LEVELS,
     address_text,
@@ -60,6 +71,7 @@ from queue_core.frames.story import (
     task_json,
     task_python,
     task_story,
+    timeline_frame,
 )
 from queue_core.frames.tag import (
     TagStory,
@@ -79,6 +91,7 @@ from queue_core.frames.text import (
     share_text,
     tag_label,
 )
+from queue_core.frames.then import TagThen, TurnsThen, ring_then_frame, shares_then_frame, tag_then, turns_then
 from queue_core.frames.turns import ring_frame, shares_frame, upcoming
 from queue_core.frames.words import (
     SLOW_WAIT,
@@ -99,12 +112,16 @@ __all__ = [
     "SLOW_WAIT",
     "AuditFilter",
     "AuditPage",
+    "Checked",
+    "JournalCheck",
     "Letters",
     "Level",
     "PlanSeen",
     "PlansSeen",
     "TagStory",
+    "TagThen",
     "TaskStory",
+    "TurnsThen",
     "Verdict",
     "address_text",
     "attempts_frame",
@@ -124,13 +141,16 @@ __all__ = [
     "fairness_sentence",
     "filter_help",
     "filter_of",
+    "gone",
     "groups_frame",
+    "groups_of",
     "groups_sentence",
     "heat_frame",
     "inflight_sentence",
     "lagging",
     "leases_frame",
     "may_stand",
+    "newer",
     "newest",
     "one_line",
     "operations_verdict",
@@ -151,6 +171,7 @@ __all__ = [
     "reasons_frame",
     "results_frame",
     "ring_frame",
+    "ring_then_frame",
     "safe_text",
     "series_frame",
     "series_totals_frame",
@@ -158,6 +179,7 @@ __all__ = [
     "settings_words",
     "share_text",
     "shares_frame",
+    "shares_then_frame",
     "short_address",
     "size_text",
     "storage_facts",
@@ -168,17 +190,21 @@ __all__ = [
     "tag_label",
     "tag_series_frame",
     "tag_story",
+    "tag_then",
     "tag_verdict",
     "tags_frame",
     "task_json",
     "task_python",
     "task_story",
     "tasks_frame",
+    "timeline_frame",
     "times_frame",
     "times_histogram_frame",
     "times_words",
+    "turns_then",
     "upcoming",
     "verdict",
+    "with_text",
     "worker_state",
     "workers_frame",
 ]

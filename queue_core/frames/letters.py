@@ -4,16 +4,23 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import pandas as pd
+from msgspec.structs import replace
+
 from queue_core.errors import InvalidFilter
 from queue_core.frames.text import plural
+from queue_core.groups import Group
 from queue_core.query import EVERYTHING, FIELDS, SYNTAX, Expression, Facts, both, parse, quote, suggest
 from queue_core.query.expression import named
 from queue_core.queue import View
 from queue_core.redact import Redactor, masking
+from queue_core.snapshot import Snapshot
 from queue_core.stores.base import PIECE, Found
-from queue_core.task import Record, State, Task
+from queue_core.task import Record, State, Task, parse_id
 
 MOST = 30_000  # tasks that one page may have to look at
+NEWER, STEP = 500, 50  # newest tasks that are looked at for what came in, and so many at a time
+GROUPS_LOOKED = 2_000  # error groups that are looked at for those of one tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +58,21 @@ class Letters:
         return f"{plural(self.looked, 'task')} of {self.total:,} were looked at for this page{more}"
 
 
-def filter_of(state: State, where: str = "", *, tag: str | None = None, text: str = "") -> str:
-    """One filter of a state, what a person wrote, a tag, and text that is anywhere in a row. Raises InvalidFilter."""
+def filter_of(state: State, where: str = "", *, tag: str | None = None) -> str:
+    """One filter of a state, what a person wrote, and a tag. Raises InvalidFilter."""
     parts = [parse(f"state:{state}")]
     if tag is not None:
         parts.append(parse(f"tag:{quote(tag)}"))
     parts.append(parse(where))
-    if text:
-        word = quote(text)
-        anywhere = [f"{name}:{word}" for name in ("error", "reason", "payload")]
-        anywhere += [f"{name}:*{word}*" for name in ("tag", "owner")]
-        parts.append(parse(" OR ".join(anywhere)))
     return str(both(parts))
+
+
+def with_text(where: str, text: str) -> str:
+    """A filter as a person writes it, and with it text that is anywhere in a row."""
+    word = quote(text)
+    anywhere = [f"{name}:{word}" for name in ("error", "reason", "payload")]
+    anywhere += [f"{name}:*{word}*" for name in ("tag", "owner")]
+    return " ".join([*([f"({where})"] if where else []), f"({' OR '.join(anywhere)})"])
 
 
 def newest(
@@ -107,8 +117,7 @@ def _scanned(
 ) -> Letters:
     """From the newest backwards, until the page is full or enough was looked at."""
     reader, shown, looked = view.reader, list[Found](), 0
-    tags = named(expression, "tag")
-    tag = next(iter(tags)) if tags is not None and len(tags) == 1 else None
+    tag = _tag_of(expression)
     while True:
         page, after, total = reader.page(state, tag, after, PIECE, True)
         for found in page:
@@ -122,6 +131,12 @@ def _scanned(
             return Letters(tuple(map(view.task, shown)), None, looked, total, after, "")
 
 
+def _tag_of(expression: Expression) -> str | None:
+    """The one tag that all that matches is of."""
+    tags = named(expression, "tag")
+    return next(iter(tags)) if tags is not None and len(tags) == 1 else None
+
+
 def _cursor(record: Record) -> str:
     """Where the page behind this task begins: what ``Page.next`` is."""
     return f"{record.order:x}-{record.place:x}"
@@ -130,6 +145,70 @@ def _cursor(record: Record) -> str:
 def _place(cursor: str) -> tuple[int, int]:
     order, place = (int(part, 16) for part in cursor.split("-"))
     return order, place
+
+
+# --- what has changed since ---------------------------------------------------------------------------
+
+
+def newer(
+    view: View, state: State, where: str, seen: int, *, most: int = NEWER, mask: Redactor | None = None
+) -> tuple[int, bool]:
+    """How many dead letters, or tasks in the trash, match a filter and came in after entry number ``seen``.
+
+    At most the ``most`` newest are looked at; True: there are more, so that it is at least so many. Raises
+    InvalidFilter.
+    """
+    expression, mask, reader = parse(where), masking(mask), view.reader
+    tag, after, looked, count = _tag_of(expression), None, 0, 0
+    while True:
+        page, after, _ = reader.page(state, tag, after, STEP, True)
+        for found in page:
+            if found.record.entry <= seen:
+                return count, False
+            if looked == most:
+                return count, True
+            looked += 1
+            count += expression.matches(Facts(found, reader.now, mask))
+        if after is None:
+            return count, False
+
+
+def gone(view: View, state: State, shown: pd.DataFrame) -> int:
+    """How many rows of a leases frame or a dead frame have left the state since; one that is leased anew has."""
+    fences = shown["fence"].tolist() if "fence" in shown else [None] * len(shown)
+    count = 0
+    for id, fence in zip(shown["id"], fences, strict=True):
+        found = view.reader.find(parse_id(id))
+        hold = found.record.hold if found is not None else None
+        there = found is not None and found.record.state is state
+        count += not (there and (fence is None or (hold is not None and hold.fence == fence)))
+    return count
+
+
+# --- error groups of one tag --------------------------------------------------------------------------
+
+
+def groups_of(
+    view: View, snapshot: Snapshot, tag: str | None = None, most: int = GROUPS_LOOKED
+) -> tuple[list[Group], bool]:
+    """The error groups that have dead letters, the largest first; of a tag: those that hit it, ``count`` being of it
+    alone.
+
+    At most the ``most`` largest are looked at for a tag; True: others may hit it, too. ``snapshot`` is of the view.
+    """
+    groups = [group for group in view.groups() if group.count]
+    if tag is None:
+        return groups, False
+    left = sum(stats.dead for stats in snapshot.tags if stats.name == tag)
+    found = []
+    for group in groups[:most]:
+        if not left:  # all its dead letters are in groups that were found
+            break
+        if count := view.group_tags(group.fingerprint.hex()).get(tag, 0):
+            found.append(replace(group, count=count))
+            left -= count
+    found.sort(key=lambda group: (-group.count, -group.last, group.fingerprint))
+    return found, left > 0
 
 
 # --- what can be written ------------------------------------------------------------------------------

@@ -22,6 +22,12 @@ LEVELS = {
 }  # fmt: skip
 
 
+def named(verdict: Verdict) -> str:
+    """The verdict in one line that begins with its level, so that it is told without a colour."""
+    level = LEVELS[verdict.level]
+    return verdict.text if verdict.text.startswith(level) else f"{level}: {verdict.text}"
+
+
 # --- one tag --------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pandas as pd
 
+from queue_core.frames.control import ATTEMPTS, attempts_frame
 from queue_core.frames.tables import UTC, Schema, rows, span
 from queue_core.frames.text import duration, error_preview, one_line, plural, safe_text, tag_label
 from queue_core.history import Event, Kind
@@ -21,6 +22,7 @@ JOURNAL, AUDIT = 5_000, 1_000  # newest entries in which a task is looked for
 STORY: Schema = {"at": UTC, "after": "float64", "what": "str", "who": "str", "detail": "str"}
 EDITS: Schema = {"at": UTC, "version": "int64", "payload": "str"}
 PLANNED: Schema = {"label": "str", "count": "int64"}
+RUNNING = "running"  # the outcome of an attempt that goes on
 DEPTH = 20  # boxes in boxes of a payload that are shown as a tree
 EXACT = 1 << 53  # whole numbers beyond are not exact in a browser
 
@@ -46,8 +48,7 @@ class TaskStory:
     @property
     def sentence(self) -> str:
         """What it is now."""
-        held = f", held by {one_line(self.task.owner, 80)}" if self.task.state is State.INFLIGHT else ""
-        return f"A task of {tag_label(self.task.tag)}, {self.why}{held}"
+        return f"A task of {tag_label(self.task.tag)}, {self.why}"
 
 
 def task_story(view: View, id: str, mask: Redactor | None = None) -> TaskStory:
@@ -76,15 +77,27 @@ def story_frame(
         if event.entry.id == record.id and event.kind in _TOLD:
             detail = one_line(mask.text(event.detail))
             told.append((event.entry.at, _TOLD[event.kind], one_line(event.owner), detail))
-    where = f"id:{task.id}"
-    for entry in entries:
-        if entry.where == where:
-            words = f"{entry.reason}: {entry.outcome}" if entry.reason else entry.outcome
-            told.append((entry.at, f"{entry.action} asked for", one_line(entry.actor), one_line(mask.text(words))))
+    told += _asked(task.id, entries, mask)
     told.sort(key=lambda one: one[0])
     before = [None, *(moment(at) for at, *_ in told)]
     found = zip(told, before, strict=False)
     return rows(STORY, ((moment(at), span(moment(at), last), *words) for (at, *words), last in found))
+
+
+def _asked(id: str, entries: Iterable[AuditEntry], mask: Redactor) -> list[tuple[int, str, str, str]]:
+    """What people asked for it by its id: at once, or as a plan of it alone at the version that was seen."""
+    told = []
+    for entry in entries:
+        if entry.where != f"id:{id}" and not (entry.plan and str(entry.where).startswith(f"id:{id} version=")):
+            continue
+        if entry.action == "run" and entry.outcome.startswith("begun"):
+            continue
+        words = f"{entry.reason}: {entry.outcome}" if entry.reason else entry.outcome
+        what = {"plan": f"{entry.intent} asked for", "run": f"plan {entry.plan} ran"}.get(
+            entry.action, f"{entry.action} asked for"
+        )
+        told.append((entry.at, one_line(mask.text(what), 80), one_line(entry.actor), one_line(mask.text(words))))
+    return told
 
 
 def _attempts(task: Task, mask: Redactor) -> list[tuple[int, str, str, str]]:
@@ -99,6 +112,18 @@ def _attempts(task: Task, mask: Redactor) -> list[tuple[int, str, str, str]]:
     if task.state is State.INFLIGHT and (hold := task.record.hold) is not None:
         told.append((hold.leased, f"lease {task.leases}, cycle {task.cycle}", one_line(hold.owner, 80), "goes on"))
     return told
+
+
+def timeline_frame(task: Task, at: datetime, mask: Redactor | None = None) -> pd.DataFrame:
+    """The attempts frame of a task, with the attempt that goes on at ``at`` as its last row: its outcome is
+    ``running``, its end is ``at``."""
+    closed, hold = attempts_frame(task, mask), task.record.hold
+    if task.state is not State.INFLIGHT or hold is None:
+        return closed
+    begun = moment(hold.leased)
+    took = max((at - begun).total_seconds(), 0.0)
+    going = rows(ATTEMPTS, [(task.leases, task.cycle, one_line(hold.owner), begun, at, took, RUNNING, None)])
+    return pd.concat([closed, going], ignore_index=True)
 
 
 def edits_frame(task: Task, mask: Redactor | None = None) -> pd.DataFrame:

@@ -117,25 +117,19 @@ def shares_frame(snapshot: Snapshot, journal: Iterable[Event], last: int = 500) 
     events = list(journal)
     standings = [fairness.standing(tag) for tag in snapshot.tags]
     entries = [event.entry for event in events]
-    return _shares(entries, standings, microseconds(snapshot.at, "at"), _names(snapshot, events), last)
+    return shares_of(entries, standings, microseconds(snapshot.at, "at"), names_of(snapshot, events), last)
 
 
-def shares_then_frame(snapshot: Snapshot, journal: Iterable[Event], at: datetime, last: int = 500) -> pd.DataFrame:
-    """The same as it was at an earlier moment; ``journal`` reaches from before it to the snapshot without a gap."""
-    events = list(journal)
-    then = microseconds(at, "at")
-    was = fairness.as_of([event.entry for event in events], map(fairness.standing, snapshot.tags), then)
-    return _shares(was.before, was.standings, then, _names(snapshot, events), last)
-
-
-def _names(snapshot: Snapshot, events: Iterable[Event]) -> dict[int, str]:
+def names_of(snapshot: Snapshot, events: Iterable[Event]) -> dict[int, str]:
+    """The exact names of the tags in a journal and a snapshot, by their numbers."""
     names = {event.entry.tag: event.tag or "" for event in events}
     return names | {tag.number: tag.name for tag in snapshot.tags}
 
 
-def _shares(
+def shares_of(
     entries: Sequence[Entry], standings: Iterable[Standing], now: int, names: dict[int, str], last: int
 ) -> pd.DataFrame:
+    """The shares frame of the ``last`` serves of a journal; the standings are those at ``now``, in microseconds."""
     recent = fairness.latest(entries, last) if last else ()
     found = fairness.assess(recent, standings, now)
     waits: dict[int, int] = {}
@@ -207,7 +201,7 @@ def violations_frame(snapshot: Snapshot, journal: Iterable[Event]) -> pd.DataFra
     served more than its weight.
     """
     events = list(journal)
-    names = _names(snapshot, events)
+    names = names_of(snapshot, events)
     waiting = {tag: one.since for tag, one in _waiting(snapshot).items()}
     return rows(
         VIOLATIONS,

@@ -116,7 +116,7 @@ def fairness_sentence(snapshot: Snapshot, shares: pd.DataFrame | None) -> str:
     window = plural(int(shares["served"].sum()), "serve")
     behind = lagging(shares)
     if behind is None:
-        return f"{turn}; in the last {window} every tag got its share, to within {TOLERATED:.0%}"
+        return f"{turn}; in the last {window} every tag got its share, to within a turn or {TOLERATED:.0%}"
     return (
         f"{turn}; in the last {window} {behind['label']} got {int(behind['served']):,} where "
         f"{behind['entitled']:,.3g} were due"
