@@ -3,11 +3,10 @@
 ``QUEUE_ROLE`` is the role of whoever opens the page (operator unless set), ``QUEUE_ACTOR`` a name for the audit.
 """
 
+import json
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -15,61 +14,27 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from app import data, signin
-from queue_core import Conflict, InvalidArgument, Queue, QueueError, StoreError, Task, TaskNotFound
+from app.verbs import PAST, Outcome, Result, Target, Undone, Verb
+from queue_core import (
+    Conflict,
+    InvalidArgument,
+    InvalidPayload,
+    Queue,
+    QueueError,
+    State,
+    StoreError,
+    StoreFull,
+    Task,
+    TaskNotFound,
+)
 from queue_core.control import Operator, Role, payload_lines, rewritten
-from queue_core.frames import error_line, one_line, plural
+from queue_core.frames import error_line, one_line, plan_words
 from queue_core.plans import Plan, PlanState
+from queue_core.plans import Result as PlanResult
 from queue_core.plans import Verdict as Came
 
 T = TypeVar("T")
 ORIGIN = "dashboard"
-
-
-class Verb(StrEnum):
-    """What can be done with selected tasks."""
-
-    REQUEUE = "requeue"
-    DEAD_LETTER = "dead_letter"
-    REDRIVE = "redrive"
-    PURGE = "purge"
-    RESTORE = "restore"
-    EXTEND = "extend"
-    CANCEL = "cancel"
-    MOVE = "move_tag"
-
-
-PAST = {
-    Verb.REQUEUE: "requeued", Verb.DEAD_LETTER: "dead-lettered", Verb.REDRIVE: "redriven", Verb.PURGE: "purged",
-    Verb.RESTORE: "restored", Verb.EXTEND: "extended", Verb.CANCEL: "cancelled",
-    Verb.MOVE: "moved",
-}  # fmt: skip
-NEEDS_REASON = (Verb.DEAD_LETTER, Verb.PURGE, Verb.CANCEL)
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A task as it was when a person chose it."""
-
-    id: str
-    version: int
-    label: str
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What became of one target: ``done``, ``skipped`` (it is no longer as it was chosen) or ``failed``."""
-
-    target: Target
-    outcome: str
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What an action did. ``plan`` is its number where the store keeps plans, so that it can be undone."""
-
-    results: list[Result]
-    plan: int | None = None
 
 
 # --- who ------------------------------------------------------------------------------------------
@@ -94,6 +59,19 @@ def may(action: str) -> bool:
     return Operator.allows(role(), action)
 
 
+def question() -> int:
+    """The number of a question that is asked now, so that what is answered to it is done once: see ``answered``."""
+    st.session_state["questions"] = number = st.session_state.get("questions", 0) + 1
+    return int(number)
+
+
+def answered(question: int) -> bool:
+    """Whether it was answered before, as by the first of two quick clicks; from now on it is."""
+    last = st.session_state.get("answered", 0)
+    st.session_state["answered"] = max(last, question)
+    return question <= int(last)
+
+
 def _as_operator(use: Callable[[Operator], T]) -> T:
     """Ask the queue in the name of who looks at the page."""
     who, what = actor(), role()
@@ -108,11 +86,12 @@ def act(
 ) -> Outcome:
     """Do it to each target that is still as it was chosen. Never raises a QueueError: the results say what happened.
 
-    Several are one plan where the store keeps plans; else one after the other, and when the store fails, the rest is
-    not tried.
+    It is one plan where the store keeps plans and it can be undone, or there are several. Else it is done to one after
+    the other, and when the store fails, the rest is not tried.
     """
     given = {name: value for name, value in (("ttl", ttl), ("tag", tag)) if value is not None}
-    if len(targets) > 1 and data.with_queue(lambda queue: queue.capabilities.plans):
+    planned = len(targets) > 1 or verb is not Verb.EXTEND
+    if planned and data.with_queue(lambda queue: queue.capabilities.plans):
         outcome = _together(verb, targets, reason, given)
     else:
         outcome = Outcome(_one_by_one(verb, targets, reason, given))
@@ -121,43 +100,65 @@ def act(
 
 
 def _together(verb: Verb, targets: Sequence[Target], reason: str, given: dict[str, Any]) -> Outcome:
-    moved: set[str] = set()
-    whys: dict[str, tuple[Came, str]] = {}
-    failed, number = "", None
+    came: dict[str, PlanResult] = {}
+    failed, plan = "", None
     try:
-        chosen = [(target.id, target.version) for target in targets]
-        number = _as_operator(lambda operator: operator.plan(verb, ids=chosen, reason=reason, **given)).number
+        plan = _as_operator(lambda operator: operator.plan(verb, **_chosen(targets), reason=reason, **given))
+        number = plan.number
         _as_operator(lambda operator: operator.run(number))
+    except StoreFull as error:
+        if len(targets) == 1:  # to act at once takes less room than a plan, which could be undone
+            return Outcome(_one_by_one(verb, targets, reason, given))
+        failed = error_line(error)
     except QueueError as error:
         failed = error_line(error)
-    if number is not None:
+    if plan is not None:
         try:
             found = data.read(lambda view: view.outcome(number, limit=len(targets)))
-            moved = {id for _, id, result in found if result.verdict is Came.MOVED}
-            whys = {id: (result.verdict, result.why) for _, id, result in found if result.verdict is not Came.MOVED}
+            came = {id: result for _, id, result in found}
         except QueueError as error:
             failed = failed or error_line(error)
-    results = []
-    for target in targets:
-        if target.id in moved:
-            results.append(Result(target, "done"))
-        elif target.id in whys:
-            verdict, why = whys[target.id]
-            changed = "it has changed" in why or "it is gone" in why
-            results.append(Result(target, str(verdict), _now(target) if changed else why))
-        else:
-            results.append(Result(target, "failed", failed) if failed else Result(target, "skipped", _now(target)))
-    return Outcome(results, number if moved else None)
+    hindrances = "; ".join(plan.ineligible) if plan is not None else ""
+    results = [_result(target, came.get(target.id), failed, hindrances) for target in targets]
+    undoable = any(_can_be_given_back(verb, result) for result in came.values())
+    return Outcome(results, plan.number if plan is not None and undoable else None)
 
 
-def _now(target: Target) -> str:
-    """What a task is now, in words."""
+def _chosen(targets: Sequence[Target]) -> dict[str, Any]:
+    """Tasks for a plan; one alone as a filter, so that the audit names it."""
+    if len(targets) == 1:
+        return {"where": f"id:{targets[0].id} version={targets[0].version}"}
+    return {"ids": [(target.id, target.version) for target in targets]}
+
+
+def _result(target: Target, result: PlanResult | None, failed: str, hindrances: str) -> Result:
+    if result is None:
+        if failed:
+            return Result(target, "failed", failed)
+        return Result(target, "skipped", _now(target, hindrances))
+    if result.verdict is Came.MOVED:
+        return Result(target, "done")
+    changed = "it has changed" in result.why or "it is gone" in result.why
+    return Result(target, str(result.verdict), _now(target) if changed else result.why)
+
+
+def _can_be_given_back(verb: Verb, result: PlanResult) -> bool:
+    """Whether an undo has something to give back: a lease that was ended is none."""
+    if result.verdict is not Came.MOVED or result.before is None:
+        return False
+    return verb is not Verb.REQUEUE or result.before.state is State.SCHEDULED
+
+
+def _now(target: Target, otherwise: str = "") -> str:
+    """What a task is now, in words; ``otherwise`` is told of one that is still as it was chosen."""
     try:
         (task, _), _ = data.task(target.id)
     except TaskNotFound:
         return "gone: it was acknowledged or expunged"
     except QueueError as error:
         return error_line(error)
+    if otherwise and task.version == target.version:
+        return otherwise
     return f"now {task.state}, version {task.version}"
 
 
@@ -194,19 +195,6 @@ def _do(operator: Operator, verb: Verb, target: Target, reason: str, given: dict
     getattr(operator, verb)(target.id, reason=reason, version=target.version, **given)
 
 
-def summary(verb: Verb, results: Sequence[Result]) -> str:
-    """What was done, in a sentence that holds no text of tasks."""
-    done = sum(result.outcome == "done" for result in results)
-    skipped = sum(result.outcome == "skipped" for result in results)
-    failed = len(results) - done - skipped
-    total = plural(len(results), "task")
-    text = f"{total} {PAST[verb]}" if done == len(results) else f"{done:,} of {total} {PAST[verb]}"
-    if skipped:
-        changed = "it has changed" if skipped == 1 else "they have changed"
-        text += f"; {skipped:,} skipped, because {changed} since the selection"
-    return text + (f"; {failed:,} failed" if failed else "")
-
-
 # --- one task, settings, groups -------------------------------------------------------------------
 
 
@@ -234,6 +222,41 @@ def edit(id: str, version: int, text: str, reason: str) -> int:
         return _as_operator(change)
     finally:
         data.forget()
+
+
+def take_back_edit(id: str, version: int, redrive: int | None = None) -> Undone:
+    """Give a task the payload of before an edit again, if it still has the ``version`` of after it.
+
+    One that was redriven then, by the plan ``redrive``, is a dead letter again first.
+    """
+    dead_again = False
+    try:
+        if redrive is not None:
+            plan = _as_operator(lambda operator: operator.run(operator.undo(redrive).number))
+            if not plan.moved:
+                return Undone(
+                    "The edit was not undone: the task was redriven since", False, tuple(plan_words(plan)[1:])
+                )
+            ((_, _, result),) = data.read(lambda view: view.outcome(plan.number))
+            version, dead_again = result.version, True
+        _as_operator(lambda operator: _edit_back(operator, id, version))
+    except QueueError as error:
+        half = "Its redrive was undone, the edit was not" if dead_again else "The edit was not undone"
+        return Undone(half, False, (error_line(error),))
+    finally:
+        data.forget()
+    return Undone(f"Undone: it has the payload of before again{', and is a dead letter' if dead_again else ''}", True)
+
+
+def _edit_back(operator: Operator, id: str, version: int) -> None:
+    task = operator.queue.get(id)
+    if task.version != version or not task.record.edits:
+        raise Conflict(f"it has changed since: it is {task.state} at version {task.version}; look at it again")
+    try:
+        before = json.loads(task.record.edits[-1].payload)
+    except ValueError as error:
+        raise InvalidPayload(f"what it had before is not JSON: {error}") from None
+    operator.edit(id, before, version=version, reason="undo of an edit")
 
 
 def _rewritten(operator: Operator, id: str, version: int, text: str) -> tuple[Any, list[str]]:
@@ -278,15 +301,17 @@ def undo(number: int, reason: str = "") -> Plan:
     return _as_operator(lambda operator: operator.undo(number, reason))
 
 
-def take_back(number: int) -> tuple[str, bool]:
-    """Undo a plan of selected tasks: what came of it in words, and whether all were given back."""
+def take_back(number: int) -> Undone:
+    """Undo a plan of selected tasks."""
     try:
         plan = _as_operator(lambda operator: operator.run(operator.undo(number).number))
     except QueueError as error:
-        return error_line(error), False
+        return Undone("Nothing was undone", False, (error_line(error),))
     finally:
         data.forget()
-    return f"Undone: {plan.outcome}", plan.moved == plan.selected
+    was = f"{'it' if plan.selected == 1 else 'they'} had been {PAST[Verb(plan.action)]}"
+    words = f"Undone: {plan.outcome}; {was}" if plan.moved else f"Not undone: {plan.outcome}; {was}"
+    return Undone(words, plan.moved == plan.selected, tuple(plan_words(plan)[1:]))
 
 
 def stop(number: int, reason: str = "") -> Plan:

@@ -1,6 +1,6 @@
 """The queue behind the dashboard: the only handle, every read, every action. No transaction outlives a call.
 
-``QUEUE_URL`` names the queue. Reads are shared by all viewers for a second; what they return is frozen. No page gets a
+``QUEUE_URL`` names the queue. Reads are shared by all viewers for a while; what they return is frozen. No page gets a
 secret to see: what leaves here is masked.
 """
 
@@ -16,17 +16,26 @@ from typing import Any, TypeVar
 import pandas as pd
 import streamlit as st
 
+from app import shared
+from app.shared import Shared
 from queue_core import (
-    Event,
     Queue,
     Snapshot,
-    State,
     Storage,
     StoreGone,
     View,
     open_queue,
 )
-from queue_core.frames import TagStory, dead_frame, leases_frame, series_frame, series_totals_frame, tag_story
+from queue_core.frames import (
+    TagStory,
+    ring_frame,
+    series_frame,
+    series_totals_frame,
+    serves_frame,
+    tag_story,
+    tags_frame,
+    turns,
+)
 from queue_core.redact import Redactor, Seen, masking
 from queue_core.series import Series
 from queue_core.spans import fitting
@@ -35,15 +44,11 @@ from queue_core.task import EPOCH
 
 T = TypeVar("T")
 
-SHARED = 1.0  # seconds that a read is shared by all viewers
 PATIENCE = 2.0  # seconds that an action waits for the write lock
-ROWS = 500  # rows of a table
-SEARCHED = 2_000  # tasks that a text filter looks at
-PIECE = 100  # tasks decoded at a time
 RECENT = 900.0  # seconds of history
 POINTS = 180  # spans into which history is cut, at most
 EVENTS = 3_000  # journal entries in which the last serves are looked for
-FRAMES = {State.INFLIGHT: leases_frame, State.DEAD: dead_frame}
+WINDOW = 500  # serves, of which shares are told
 
 
 # --- the handle -----------------------------------------------------------------------------------
@@ -125,45 +130,38 @@ def _read(url: str, ask: Callable[[View], T]) -> T:
 @dataclass(frozen=True, slots=True)
 class Overview:
     """For the Overview page, from one view. ``history`` tells whether the store keeps any; the frames have what
-    happened, by tag and in the whole queue."""
+    happened in the last ``seconds``, by tag and in the whole queue, and the tags as they are."""
 
     snapshot: Snapshot
+    seconds: float
     history: bool
     series: pd.DataFrame
     totals: pd.DataFrame
+    tags: pd.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the journal's newest serves tell: shares, breaches of the guarantee, Jain's index over time."""
+
+    shares: pd.DataFrame
+    broken: pd.DataFrame
+    windows: pd.DataFrame
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """For the Fairness page, from one view. ``journal`` is None where the store keeps none."""
+    """For the Fairness page, from one view. ``judged`` is None where the store keeps no journal."""
 
     snapshot: Snapshot
-    journal: tuple[Event, ...] | None
+    ring: pd.DataFrame
+    served: pd.DataFrame
+    judged: Judged | None
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """Tasks of one state, from one view. ``frame`` has the rows to show, ``total`` counts the state (and tag);
-    ``looked`` tasks were looked at and ``matched`` of them fit the text. ``newest`` is the entry number of the newest
-    dead letter."""
-
-    snapshot: Snapshot
-    frame: pd.DataFrame
-    total: int
-    looked: int
-    matched: int
-    newest: int
-
-
-@dataclass(frozen=True, slots=True)
-class Since:
-    """What changed after a listing was read, and when that was seen."""
-
-    at: datetime
-    came: int
-    came_capped: bool
-    left: int
-    now: int
+_overviews: Shared[Overview] = Shared(8)
+_rotations: Shared[Rotation] = Shared(8)
+_tags: Shared[TagStory] = Shared(32)
 
 
 def overview() -> Snapshot:
@@ -173,23 +171,22 @@ def overview() -> Snapshot:
 
 def measured(seconds: float) -> Overview:
     """The same, and what happened in so many seconds up to then."""
-    return _overview(url(), seconds)
+    return _overviews.get((url(), seconds), lambda: _overview(url(), seconds))
 
 
-@st.cache_resource(ttl=SHARED, max_entries=8, show_spinner=False)
 def _overview(url: str, seconds: float) -> Overview:
     step = fitting(seconds, POINTS)
     kept = with_queue_at(url, lambda queue: queue.capabilities.history)
 
-    def ask(view: View) -> Overview:
+    def ask(view: View) -> tuple[Snapshot, tuple[pd.DataFrame, pd.DataFrame], Series]:
         snapshot = view.snapshot()
         begun = snapshot.at - (snapshot.at - EPOCH) % timedelta(seconds=step)  # the span under way
         over = _history(url, begun - timedelta(seconds=seconds), begun, step, view)
-        now = _frames(view.series(since=begun), step)
-        by_tag, totals = (pd.concat(both, ignore_index=True) for both in zip(over, now, strict=True))
-        return Overview(snapshot, kept, by_tag, totals)
+        return snapshot, over, view.series(since=begun)
 
-    return _read(url, ask)
+    snapshot, over, now = _read(url, ask)
+    by_tag, totals = (pd.concat(both, ignore_index=True) for both in zip(over, _frames(now, step), strict=True))
+    return Overview(snapshot, seconds, kept, by_tag, totals, tags_frame(snapshot))
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
@@ -203,82 +200,19 @@ def _frames(series: Series, step: float) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def rotation() -> Rotation:
-    """The ring and the last serves."""
-    return _rotation(url())
+    """The ring and the last serves, judged."""
+    return _rotations.get(url(), lambda: _rotation(url()))
 
 
-@st.cache_resource(ttl=SHARED, max_entries=8, show_spinner=False)
 def _rotation(url: str) -> Rotation:
     kept = with_queue_at(url, lambda queue: queue.capabilities.journal)
-    return _read(url, lambda view: Rotation(view.snapshot(), tuple(view.journal(limit=EVENTS)) if kept else None))
-
-
-def listing(state: State, tag: str | None, text: str) -> Listing:
-    """Leases by expiry, dead letters newest first; with ``text``, those with it in any column."""
-    return _read(url(), lambda view: _list(view, state, tag, text.casefold()))
-
-
-def _list(view: View, state: State, tag: str | None, text: str) -> Listing:
-    snapshot = view.snapshot()
-    after, looked, matched, newest, pieces = None, 0, 0, 0, []
-    while True:
-        page = view.tasks(state, tag=tag, after=after, limit=PIECE, reverse=state is State.DEAD)
-        piece = FRAMES[state](page, snapshot.at)
-        newest = max([newest, *(task.record.entry for task in page)])
-        looked += len(page)
-        if text:
-            piece = piece[_mentions(piece, text)]
-        matched += len(piece)
-        pieces.append(piece)
-        after = page.next
-        if after is None or looked >= (SEARCHED if text else ROWS):
-            break
-    frame = pd.concat(pieces, ignore_index=True).head(ROWS)
-    return Listing(snapshot, frame, page.total, looked, matched, newest)
-
-
-def _mentions(frame: pd.DataFrame, text: str) -> pd.Series:
-    columns = [name for name in ("id", "label", "owner", "reason", "error", "payload") if name in frame]
-    found = pd.Series(False, index=frame.index)
-    for name in columns:
-        found |= frame[name].str.casefold().str.contains(text, regex=False).fillna(False).astype(bool)
-    return found
-
-
-def since(state: State, tag: str | None, shown: Listing) -> Since:
-    """What came and left since ``shown`` was read: exact for leases, dead letters counted to 100."""
-    if state is State.INFLIGHT:  # every lease ever is counted, so the difference is exact
-        fresh = overview()
-        came, capped = _leased(fresh, tag) - _leased(shown.snapshot, tag), False
-    else:
-        fresh, entries = _newest_dead(url(), tag)
-        came = sum(entry > shown.newest for entry in entries)
-        capped = came == PIECE
-    now = _count(fresh, state, tag)
-    if fresh.at <= shown.snapshot.at:  # a shared read, older than what is shown
-        return Since(shown.snapshot.at, 0, False, 0, _count(shown.snapshot, state, tag))
-    return Since(fresh.at, came, capped, max(_count(shown.snapshot, state, tag) + came - now, 0), now)
-
-
-@st.cache_resource(ttl=SHARED, max_entries=64, show_spinner=False)
-def _newest_dead(url: str, tag: str | None) -> tuple[Snapshot, list[int]]:
-    def ask(view: View) -> tuple[Snapshot, list[int]]:
-        page = view.tasks(State.DEAD, tag=tag, limit=PIECE, reverse=True)
-        return view.snapshot(), [task.record.entry for task in page]
-
-    return _read(url, ask)
-
-
-def _leased(snapshot: Snapshot, tag: str | None) -> int:
-    if tag is None:
-        return snapshot.totals.leased
-    return sum(stats.totals.leased for stats in snapshot.tags if stats.name == tag)
-
-
-def _count(snapshot: Snapshot, state: State, tag: str | None) -> int:
-    if tag is None:
-        return int(getattr(snapshot, state))
-    return sum(int(getattr(stats, state)) for stats in snapshot.tags if stats.name == tag)
+    snapshot, journal = _read(url, lambda view: (view.snapshot(), view.journal(limit=EVENTS) if kept else []))
+    served, ring = serves_frame(journal), ring_frame(snapshot)
+    if not kept:
+        return Rotation(snapshot, ring, served, None)
+    shares = turns.shares_frame(snapshot, journal, WINDOW)
+    broken, windows = turns.violations_frame(snapshot, journal), turns.jain_frame(snapshot, journal)
+    return Rotation(snapshot, ring, served, Judged(shares, broken, windows))
 
 
 def task(id: str, mask: Redactor | None = None) -> tuple[Seen, datetime]:
@@ -289,8 +223,7 @@ def task(id: str, mask: Redactor | None = None) -> tuple[Seen, datetime]:
 
 def forget() -> None:
     """Read afresh from now on: something was changed."""
-    for cached in (_overview, _rotation, _newest_dead, _one_tag):
-        cached.clear()
+    shared.forget()
 
 
 # --- one tag, and what is done to the queue -------------------------------------------------------
@@ -303,12 +236,7 @@ def keeps() -> Capabilities:
 
 def one_tag(name: str, seconds: float) -> TagStory:
     """Everything about the tag of exactly this name, its history of so many seconds, from one view."""
-    return _one_tag(url(), name, seconds)
-
-
-@st.cache_resource(ttl=SHARED, max_entries=32, show_spinner=False)
-def _one_tag(url: str, name: str, seconds: float) -> TagStory:
-    return _read(url, lambda view: tag_story(view, name, seconds))
+    return _tags.get((url(), name, seconds), lambda: read(lambda view: tag_story(view, name, seconds)))
 
 
 def room() -> tuple[Storage, Storage, float]:

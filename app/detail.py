@@ -1,12 +1,14 @@
 """One task to read: its error, payload, attempts and edits, as of now; and its payload to edit."""
 
+from datetime import datetime
+
 import streamlit as st
 
 from app import control, data, parts
-from app.control import Target, Verb
-from queue_core import QueueError, State, Task, TaskNotFound, Undecodable
+from app.chart import chart
+from app.verbs import Target, Verb
+from queue_core import QueueError, State, Task, TaskNotFound, Undecodable, figures
 from queue_core.frames import (
-    attempts_frame,
     duration,
     edits_frame,
     error_line,
@@ -17,6 +19,7 @@ from queue_core.frames import (
     tag_label,
     task_json,
     task_python,
+    timeline_frame,
 )
 
 PAYLOAD = 4_000  # characters shown; the download has all
@@ -45,7 +48,7 @@ def panel(target: Target) -> None:
         with st.container(horizontal=True, key="detail-do"):
             editor(task)
             st.page_link("views/task.py", label="Open task", icon=":material/task:", query_params={"task": task.id})
-        story(task, masked)
+        story(task, masked, at)
 
 
 def facts(task: Task) -> None:
@@ -67,8 +70,8 @@ def facts(task: Task) -> None:
     st.text("; ".join(told))
 
 
-def story(task: Task, masked: tuple[str, ...]) -> None:
-    """Why it died, what it is, what was tried; ``masked`` names what is hidden."""
+def story(task: Task, masked: tuple[str, ...], at: datetime) -> None:
+    """Why it died, what it is, what was tried, as of ``at``; ``masked`` names what is hidden."""
     if task.reason:
         st.markdown("**Reason**")
         st.code(safe_text(task.reason), language=None, wrap_lines=True)
@@ -79,9 +82,10 @@ def story(task: Task, masked: tuple[str, ...]) -> None:
     if masked:
         st.text(f"{plural(len(masked), 'field is', 'fields are')} masked: {one_line(', '.join(masked))}")
     payload(task)
-    tried = attempts_frame(task)
+    tried = timeline_frame(task, at)
     if not tried.empty:
-        st.markdown("**Attempts**")
+        st.markdown("**Attempts**; dotted is the wait between two")
+        chart(figures.attempts(tried), f"attempts-{task.id}", "Each attempt from its lease to its end, on a time axis")
         parts.grid(tried, ATTEMPTS, key=f"history-{task.id}", spans={"took": duration})
     before = edits_frame(task)
     if not before.empty:
@@ -137,10 +141,18 @@ def editing() -> None:
 def edited() -> None:
     """What the last edit did."""
     if "outcome:edit" in st.session_state:
-        done, words = st.session_state["outcome:edit"]
+        done, words, why, undo = st.session_state["outcome:edit"]
         with st.container(key="edited"):
             (st.success if done else st.warning)(words, icon=":material/edit:")
-            st.button("Dismiss", key="dismiss-edit", on_click=st.session_state.pop, args=("outcome:edit", None))
+            if why:
+                st.text("\n".join(why))
+            with st.container(horizontal=True):
+                if undo is not None:
+                    st.button(
+                        "Undo the edit", icon=":material/undo:", key="undo-edit", on_click=_undo, args=undo,
+                        disabled=not control.may("edit"),
+                    )  # fmt: skip
+                st.button("Dismiss", key="dismiss-edit", on_click=st.session_state.pop, args=("outcome:edit", None))
 
 
 def _close() -> None:
@@ -197,6 +209,8 @@ def _look(id: str, version: int) -> None:
 
 def _save(id: str, version: int, tag: str) -> None:
     """Callback: save what was looked at, and redrive it when that is wanted."""
+    if "shown:edit" not in st.session_state:  # the second of two quick clicks
+        return
     text, _, _ = st.session_state["shown:edit:looked"]
     reason = str(st.session_state.get("edit-reason", "")).strip()
     redrive = bool(st.session_state.get("edit-redrive", False))
@@ -204,13 +218,31 @@ def _save(id: str, version: int, tag: str) -> None:
     try:
         saved = control.edit(id, version, text, reason)
     except QueueError as error:
-        st.session_state["outcome:edit"] = (False, f"Nothing was saved: {error_line(error)}")
+        st.session_state["outcome:edit"] = (False, "Nothing was saved", (error_line(error),), None)
         return
-    words, done = f"The payload of {id} was saved; that of before is kept with the task", True
+    words, done, why = f"The payload of {id} was saved; that of before is kept with the task", True, ()
+    undo: tuple[str, int, int | None] | None = (id, saved, None)
     if redrive:
-        (result,) = control.act(Verb.REDRIVE, [Target(id, saved, tag)], reason).results
+        redriven = control.act(Verb.REDRIVE, [Target(id, saved, tag_label(tag))], reason)
+        (result,) = redriven.results
         done = result.outcome == "done"
-        words += "; it was redriven" if done else f"; it was not redriven: {one_line(result.detail)}"
-    st.session_state["outcome:edit"] = (done, words)
+        words += "; it was redriven" if done else "; it was not redriven"
+        why = () if done else (one_line(result.detail),)
+        if done:
+            undo = (id, saved, redriven.plan) if redriven.plan is not None else None
+    st.session_state["outcome:edit"] = (done, words, why, undo)
+    _read_again()
+
+
+def _undo(id: str, version: int, redrive: int | None) -> None:
+    """Callback: the payload of before again."""
+    if st.session_state["outcome:edit"][-1] is None:  # the second of two quick clicks
+        return
+    undone = control.take_back_edit(id, version, redrive)
+    st.session_state["outcome:edit"] = (undone.whole, undone.words, undone.why, None)
+    _read_again()
+
+
+def _read_again() -> None:
     for place in (State.DEAD, State.TRASH, "task"):
         st.session_state.pop(f"shown:{place}", None)

@@ -1,15 +1,14 @@
 """Leases as they are held now: the owner filter, what counts down, and giving selected ones more time."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pandas as pd
 import streamlit as st
 
-from app import control, data, parts, triage
+from app import control, data, listings, parts, triage
 from app.chart import chart
-from app.control import Target, Verb
-from app.data import Listing
+from app.listings import Listing, Since
+from app.verbs import Target, Verb
 from queue_core import Snapshot, State, Task, TaskNotFound, View, figures, frames
 from queue_core.frames import plural
 
@@ -30,7 +29,7 @@ def owners() -> None:
 
     It comes before all that reads it: an owner in the address is known only then.
     """
-    every = _live(data.url(), parts.chosen_tag(), parts.chosen_text(), None)  # a filter must not hide the others
+    every = listings.held(parts.chosen_tag(), parts.chosen_text(), None)  # a filter must not hide the others
     names = {frames.one_line(worker.id) for worker in every.snapshot.workers}
     names |= {*every.frame["owner"].replace("", frames.words.NOBODY)}
     if given := chosen_owner() or st.query_params.get("owner"):
@@ -43,21 +42,19 @@ def owners() -> None:
 
 def listing() -> Listing:
     """The leases that fit the filters, by expiry, with their marks."""
-    return _listing(data.url(), parts.chosen_tag(), parts.chosen_text(), chosen_owner())
+    return listings.leased(*_filters())
 
 
-def _listing(_url: str, tag: str | None, text: str, owner: str | None) -> Listing:
-    name = "" if owner in (None, frames.words.NOBODY) else str(owner)
-    found = data.listing(State.INFLIGHT, tag, text or name)
-    held = frames.turns.held_frame(found.frame, found.snapshot)
-    if owner is not None:
-        held = held[held["owner"] == name].reset_index(drop=True)
-    return replace(found, frame=held)
+def since(shown: Listing) -> Since:
+    """What has come and ended since, by the filters."""
+    tag, text, owner = _filters()
+    if text or owner is not None:
+        return listings.since_held(tag, text, owner, shown)
+    return listings.since(State.INFLIGHT, tag, shown)
 
 
-@st.cache_resource(ttl=data.SHARED, max_entries=64, show_spinner=False)
-def _live(url: str, tag: str | None, text: str, owner: str | None) -> Listing:
-    return _listing(url, tag, text, owner)
+def _filters() -> tuple[str | None, str, str | None]:
+    return parts.chosen_tag(), parts.chosen_text(), chosen_owner()
 
 
 def extent(found: Listing) -> str:
@@ -79,7 +76,7 @@ def counting(selected: Sequence[Target]) -> None:
 
 
 def _board(selected: Sequence[Target]) -> None:
-    live = _live(data.url(), parts.chosen_tag(), parts.chosen_text(), chosen_owner())
+    live = listings.held(*_filters())
     st.text(f"{frames.words.held_sentence(live.frame)} ({live.snapshot.at:%H:%M:%S} UTC)")
     left, right = st.columns([3, 2])
     with left.container(border=True):
@@ -119,11 +116,11 @@ def extend(targets: Sequence[Target]) -> None:
     label = f"Extend {plural(len(targets), 'lease')}" if targets else "Extend selected"
     off = not targets or not control.may("extend")
     if st.button(label, icon=":material/more_time:", key="inflight-extend", disabled=off):
-        _ask(tuple(targets))
+        _ask(tuple(targets), control.question())
 
 
 @st.dialog("Please confirm", width="medium")
-def _ask(targets: tuple[Target, ...]) -> None:
+def _ask(targets: tuple[Target, ...], question: int) -> None:
     st.text(f"Extend {plural(len(targets), 'lease')}?")
     st.text(
         "Each lasts so many seconds from now on, unless it lasts longer already, and is not taken back meanwhile. Its "
@@ -138,17 +135,18 @@ def _ask(targets: tuple[Target, ...]) -> None:
         with st.container(horizontal=True):
             done = st.form_submit_button(
                 f"Extend {plural(len(targets), 'lease')}", icon=":material/more_time:", type="primary", key="extend-do",
-                on_click=_perform, args=(targets,),
+                on_click=_perform, args=(targets, question),
             )  # fmt: skip
             cancelled = st.form_submit_button("Cancel", key="extend-cancel")
     if done or cancelled:
         st.rerun()
 
 
-def _perform(targets: tuple[Target, ...]) -> None:
+def _perform(targets: tuple[Target, ...], question: int) -> None:
     """Callback of the confirmation."""
+    if control.answered(question):
+        return
     seconds, reason = float(st.session_state["extend-ttl"]), str(st.session_state["extend-reason"]).strip()
     st.session_state.pop("undone:inflight", None)
     st.session_state["outcome:inflight"] = (Verb.EXTEND, control.act(Verb.EXTEND, targets, reason, ttl=seconds))
     triage.refresh(State.INFLIGHT)
-    _live.clear()

@@ -7,8 +7,8 @@ from hashlib import blake2b
 import pandas as pd
 import streamlit as st
 
-from app import control, data, parts, triage
-from app.data import Listing
+from app import control, data, listings, parts, triage
+from app.listings import Listing, Since
 from app.triage import Shown
 from queue_core import InvalidFilter, QueueError, Snapshot, State, View
 from queue_core.frames import (
@@ -18,11 +18,15 @@ from queue_core.frames import (
     filter_help,
     filter_of,
     groups_frame,
+    groups_of,
+    groups_sentence,
     heat_frame,
     may_stand,
     newest,
     plural,
     safe_text,
+    tag_label,
+    with_text,
 )
 
 PAGE = 200  # rows of a page
@@ -38,12 +42,15 @@ SALT = "shown:groups:salt"
 
 @dataclass(frozen=True, slots=True)
 class Read(Listing):
-    """A page of letters with the error groups, all from one view. ``mistake`` is that of the filter."""
+    """A page of letters with the error groups, all from one view. ``where`` is the whole filter, ``mistake`` that of
+    the one that was written. ``grouped`` is the tag that the groups are of, ``unsure`` tells that it may have more."""
 
     where: str
     found: Letters | None
+    grouped: str | None
     groups: pd.DataFrame
     more_groups: int
+    unsure: bool
     heat: pd.DataFrame | None
     mistake: str = ""
 
@@ -53,17 +60,17 @@ class Read(Listing):
 
 def shown(state: State, where: str) -> tuple[Shown, Read, int]:
     """What is shown, frozen; and the number of its first row."""
-    tag, text = parts.chosen_tag(), parts.chosen_text()
-    after, first = _page(state, (tag, text, where))
-    frozen = triage.frozen(state, (tag, text, where, after), lambda: _read(state, tag, text, where, after))
+    tag = parts.chosen_tag()
+    after, first = _page(state, (tag, where))
+    frozen = triage.frozen(state, (tag, where, after), lambda: _read(state, tag, where, after))
     assert isinstance(frozen.listing, Read)
     return frozen, frozen.listing, first
 
 
-def _read(state: State, tag: str | None, text: str, where: str, after: str | None) -> Read:
+def _read(state: State, tag: str | None, where: str, after: str | None) -> Read:
     kept = data.with_queue(lambda queue: queue.capabilities.plans)
     try:
-        whole = filter_of(state, where, tag=tag, text=text)
+        whole = filter_of(state, where, tag=tag)
     except InvalidFilter as mistake:
         said = safe_text(str(mistake))
         return data.read(lambda view: _ask(view, state, tag, None, None, kept, said))
@@ -74,16 +81,36 @@ def _ask(
     view: View, state: State, tag: str | None, where: str | None, after: str | None, kept: bool, mistake: str
 ) -> Read:
     snapshot: Snapshot = view.snapshot()
-    groups = [group for group in view.groups() if group.count] if state is State.DEAD else []
+    grouped = tag if kept else None  # else each group would be counted from all dead letters
+    groups, unsure = groups_of(view, snapshot, grouped) if state is State.DEAD else ([], False)
     heat = heat_frame(view, groups[:GROUPS]) if kept and groups else None
+    if heat is not None and grouped is not None:
+        heat = heat[heat["tag"] == grouped]
     found = newest(view, state, where, after=after, limit=PAGE) if where is not None else None
     frame = dead_frame(found.tasks if found else (), snapshot.at)
     top = view.tasks(state, tag=tag, limit=1, reverse=True)
     entry = max((task.record.entry for task in top), default=0)
     return Read(
-        snapshot, frame, top.total, top.total, len(frame), entry, where or "", found,
-        groups_frame(groups[:GROUPS], snapshot.at), len(groups[GROUPS:]), heat, mistake,
+        snapshot, frame, top.total, top.total, len(frame), entry, where or "", found, grouped,
+        groups_frame(groups[:GROUPS], snapshot.at), len(groups[GROUPS:]), unsure, heat, mistake,
     )  # fmt: skip
+
+
+def since(state: State, read: Read, where: str) -> Since:
+    """What has changed since: by the filter, where one was written that can be read."""
+    if where and not read.mistake:
+        return listings.since_by(state, read.where, read)
+    return listings.since(state, parts.chosen_tag(), read)
+
+
+def told(read: Read) -> list[str]:
+    """The error groups in a sentence; of the tag that they are of."""
+    if read.grouped is None:
+        return [groups_sentence(read.groups)]
+    label = tag_label(read.grouped)
+    if not read.total:
+        return [f"None of {label}"]
+    return [f"Of {label}, {plural(read.total, 'dead letter')}: {groups_sentence(read.groups)}"]
 
 
 # --- pages ----------------------------------------------------------------------------------------
@@ -118,6 +145,7 @@ def pager(state: State, read: Read, first: int) -> None:
 
 def box() -> str:
     """The filter that was written, or that the selected error groups make."""
+    _take_text()
     _take_groups()
     with st.container(horizontal=True, vertical_alignment="center", key="searching"):
         where = st.text_input(
@@ -127,6 +155,14 @@ def box() -> str:
         with st.popover("How to filter", icon=":material/help:"):
             st.code(filter_help(), language=None)
     return str(where or "").strip()
+
+
+def _take_text() -> None:
+    """Text in the address, of before there was the filter or of another page, becomes a part of the filter."""
+    given = st.query_params.to_dict()
+    text = given.pop("text", "").strip()
+    if text:
+        st.switch_page("views/dead.py", query_params=given | {"where": with_text(given.get("where", "").strip(), text)})
 
 
 def effort(read: Read, where: str) -> None:
@@ -178,7 +214,11 @@ def groups(read: Read) -> None:
     """What they died of. A group that is clicked is filtered by; its cause can be said to be mended."""
     frame, chosen = read.groups, list(st.session_state.get(CHOSEN, ()))
     more = f", the {GROUPS} largest of {plural(GROUPS + read.more_groups, 'group')}" if read.more_groups else ""
-    st.markdown(f"**Error groups**{more}: select some to see theirs")
+    of = " that hit the tag" if read.grouped is not None else ""
+    st.markdown(f"**Error groups{of}**{more}: select some to see theirs")
+    if read.grouped is not None:
+        smaller = "; smaller ones may hit it, too" if read.unsure else ""
+        st.text(f"Dead counts {tag_label(read.grouped)} alone, what stands beside it is of all tags{smaller}")
     at_first = [place for place, group in enumerate(frame["group"]) if group in chosen]
     parts.grid(frame, GROUP_COLUMNS, _key(frame), spans={"since_last": parts.ago}, selected=at_first)
     with st.container(horizontal=True, vertical_alignment="center", key="resolving"):
@@ -194,6 +234,8 @@ def groups(read: Read) -> None:
 
 
 def _resolve(chosen: tuple[str, ...], resolved: bool) -> None:
+    if f"shown:{State.DEAD}" not in st.session_state:  # the second of two quick clicks
+        return
     done, wrong = 0, ""
     for group in chosen:
         try:

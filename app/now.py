@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 import streamlit as st
 
-from app import control, data, parts
+from app import control, data, health, parts, past
 from queue_core import InvalidArgument, QueueError, frames
 from queue_core.frames import LEVELS, Level, Verdict, address_text, error_line, one_line, short_address
 from queue_core.task import parse_id
@@ -28,28 +27,33 @@ class Aim:
 
 def bar(page: str, bound: bool = True) -> None:
     """The line, renewed every two seconds while the page is live. ``bound`` as for ``parts.filters``."""
+    back = past.entering(page)
     with st.container(horizontal=True, vertical_alignment="center", key="now"):
         state = st.container(key="now-state-place")
-        st.toggle(
-            "Live", value=True, key="live", bind="query-params" if bound else None,
-            help=f"Refresh every {parts.REFRESH:.0f} s",
-        )  # fmt: skip
+        if back:
+            past.not_live()
+        else:
+            st.toggle(
+                "Live", value=True, key="live", bind="query-params" if bound else None,
+                help=f"Refresh every {parts.REFRESH:.0f} s",
+            )  # fmt: skip
         st.text_input(
             "Find", key="find", placeholder="Find a task, a tag, dead letters", label_visibility="collapsed",
             icon=":material/search:", help=HELP, on_change=_find, args=(page,), width=280,
         )  # fmt: skip
     with state:
-        st.fragment(lambda: _state(page), run_every=parts.pace())()
+        st.fragment(lambda: _state(page), run_every=None if back else parts.pace())()
 
 
 def _state(page: str) -> None:
     told, at = _health()
     with st.container(horizontal=True, vertical_alignment="center", key="now-state"):
         st.markdown(parts.ICONS[told.level], width="content")
-        st.text(LEVELS[told.level])
-        if page not in OWN_ANSWER:
-            st.container(key="now-sentence").text(told.text)
-        st.text(at + ("live" if parts.pace() else "paused"))
+        if page in OWN_ANSWER:
+            st.text(LEVELS[told.level])
+        else:
+            st.container(key="now-sentence").text(frames.sentences.named(told))
+        st.text(at + past.pace_word())
         st.text(_who())
         _where()
 
@@ -65,16 +69,12 @@ def _where() -> None:
 
 
 def _health() -> tuple[Verdict, str]:
-    """How the queue is by the rules of the Overview, and when that was seen."""
+    """How the queue is, and when that was seen."""
     try:
-        rules = frames.rules.configured()
-        shown = data.measured(max(rules.deaths_within, data.RECENT))
-        recent = shown.totals if shown.history and shown.snapshot.settings.history else None
-        room = data.with_queue(lambda queue: queue.storage())
+        found = health.lately()
     except QueueError as error:
         return Verdict(Level.UNKNOWN, error_line(error)), ""
-    judged = frames.rules.judge(shown.snapshot, rules, now=datetime.now(UTC), room=room, recent=recent)
-    return judged.verdict, f"{shown.snapshot.at:%H:%M:%S} UTC, "
+    return found.verdict, f"{found.snapshot.at:%H:%M:%S} UTC, "
 
 
 def _who() -> str:

@@ -20,7 +20,7 @@ SPANS = {"15 min": 900.0, "2 h": 7_200.0, "24 h": 86_400.0, "30 days": 2_592_000
 RECENT = "15 min"
 OVER_TIME = ("Overview", "Tag")  # pages that look back
 OF_ONE = ("Task", "Operations")  # pages that are of no tag
-WITH_ROWS = ("Overview", "Fairness", "In flight", "Dead letters")  # pages with rows to search in
+WITH_ROWS = ("Overview", "Fairness", "In flight")  # pages with rows to search in
 BOUND = {"tag": None, "text": "", "span": RECENT, "live": True}  # what the address keeps, and what it leaves out
 STYLE = Path(__file__).with_name("style.css").read_text()
 ICONS = {
@@ -235,6 +235,7 @@ def facts(known: Sequence[tuple[str, str]]) -> None:
 # --- tables ---------------------------------------------------------------------------------------
 
 Words = Callable[[float], str]
+LINK = "task_page"  # the column with the address of a task's page
 _TAG = st.column_config.Column("Tag", width=170)  # else it is cut where others have room
 
 
@@ -259,13 +260,18 @@ def grid(
 ) -> None:
     """A table of the named columns. ``spans`` are columns of seconds and how to say them; ``alarming`` rows are bold;
     rows can be selected when ``selected`` says which are at first. ``shares`` are columns of shares of one, drawn as
-    bars, with what they are called."""
+    bars, with what they are called. Ids of tasks link to their pages, in a new tab; tags do not, as a link
+    is read out as its address."""
     table = frame[list(columns)].reset_index(drop=True)
     texts = [name for name in columns if pd.api.types.is_string_dtype(table[name])]
     table = table.fillna(dict.fromkeys(texts, ""))
     words: dict[str, Any] = dict(spans or {})
     words |= dict.fromkeys((name for name in columns if pd.api.types.is_integer_dtype(table[name])), _count)
     words |= dict.fromkeys((name for name in columns if isinstance(table[name].dtype, pd.DatetimeTZDtype)), _stamp)
+    order = list(columns)
+    if "id" in columns:  # the id stays as it is beside its link, for who takes ids from the table
+        table, words[LINK] = table.assign(**{LINK: [_task_page(id) for id in table["id"]]}), _id_in
+        order[order.index("id")] = LINK
     styled = table.style.format(words)
     if alarming is not None and alarming.any():
         bold = ["font-weight: 700" if loud else "" for loud in alarming]
@@ -279,7 +285,21 @@ def grid(
     config: dict[str, Any] = {name: _TAG if name == "label" else title for name, title in columns.items()}
     for name, title in (shares or {}).items():
         config[name] = st.column_config.ProgressColumn(title, format="percent", min_value=0.0, max_value=1.0, width=110)
-    st.dataframe(styled, column_config=config, hide_index=True, key=key, placeholder="—", **chosen)
+    if "id" in columns:
+        config[LINK] = st.column_config.LinkColumn(columns["id"], help="Opens the task in a new tab")
+    st.dataframe(
+        styled, column_config=config, column_order=order, hide_index=True, key=key, placeholder="—", **chosen
+    )  # fmt: skip
+
+
+def _task_page(id: str) -> str:
+    """Where the page of a task is, below the address of the dashboard."""
+    base = st.get_option("server.baseUrlPath").strip("/")
+    return f"{'/' if base else ''}{base}/task?task={id}" if id else ""
+
+
+def _id_in(link: str) -> str:
+    return link.rpartition("=")[2]
 
 
 def _count(value: Any) -> str:

@@ -1,6 +1,5 @@
 """Looking back: a page as it was at the end of a recorded bucket. What is shown is over, and nothing can be changed."""
 
-from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -9,12 +8,12 @@ import pandas as pd
 import streamlit as st
 
 from app import data, parts
-from queue_core import Event, Snapshot, View, frames
-from queue_core.frames import duration, series_frame, series_totals_frame
+from queue_core import frames
+from queue_core.frames import TagThen, TurnsThen, duration, series_frame, series_totals_frame
 
 STEPS = 180  # positions of the slider, about
 TIERS = (10, 60, 600, 3_600, 21_600)  # seconds: steps of the slider
-BEFORE, LATER = 3_000, 30_000  # journal entries read before a moment, and behind it at most
+PAGES = ("Overview", "Fairness", "Tag")  # pages that look back
 KEPT = 60.0  # seconds that a look back is shared
 FIELDS = ["pending", "oldest", "inflight", "scheduled", "dead", "leased"]
 LONGEST = timedelta(days=31)  # history is kept for 30
@@ -31,25 +30,49 @@ class Then:
     served: str
 
 
-@dataclass(frozen=True, slots=True)
-class Turns:
-    """The journal from before a moment to the snapshot, without a gap."""
-
-    snapshot: Snapshot
-    journal: list[Event]
-
-
 # --- the page -------------------------------------------------------------------------------------
 
 
-def page(body: Callable[[], None], then: Callable[[datetime], None], reach: Reach) -> None:
-    """A live page, or, when a time is chosen (``?at=``), what was then, once."""
+def page(
+    body: Callable[[], None],
+    then: Callable[[datetime], None],
+    reach: Reach,
+    run: Callable[[Callable[[], None]], None] = parts.live,
+) -> None:
+    """A page of now, or, when a time is chosen (``?at=``), what was then, once. ``run`` runs what is of now."""
     at = chosen()
     if at is None:
-        parts.live(lambda: _now(body, reach))
+        run(lambda: _now(body, reach))
         return
     parts.frozen(lambda: _slider(at, reach))
     parts.frozen(lambda: then(at))
+
+
+def entering(page: str) -> bool:
+    """Before a page is drawn: whether it shows the past. The time goes along from one page that looks back to another;
+    a page that cannot look back shows what is now, and the way on from there does so too."""
+    entered = st.session_state.get("past:page") != page
+    st.session_state["past:page"] = page
+    kept = st.session_state.get("past:at")
+    if page not in PAGES:
+        st.query_params.pop("at", None)
+    elif entered and kept is not None and "at" not in st.query_params:  # the links between pages leave it out
+        st.query_params["at"] = kept
+    back = chosen() is not None
+    st.session_state["past:at"] = st.query_params["at"] if back else None
+    return back
+
+
+def not_live() -> None:
+    """In place of the switch for refreshing."""
+    st.toggle("Live", key="not-live", disabled=True, help="What is past does not change: go back to now first")
+
+
+def pace_word() -> str:
+    """How fresh the page is kept."""
+    if chosen() is not None:
+        return "page is past"
+    return "live" if parts.pace() else "paused"
 
 
 def chosen() -> datetime | None:
@@ -150,48 +173,36 @@ def _overview(url: str, at: datetime, seconds: float) -> Then | None:
         return None
     last = totals.iloc[-1]
     found = rotation(at)
-    served = "" if found is None else frames.words.then_sentence(frames.turns.around_frame(found.journal, at))
+    served = "" if found is None else frames.words.then_sentence(frames.turns.around_frame(found.events, at))
     ended = (last["start"] + pd.Timedelta(seconds=last["seconds"])).to_pydatetime()
     return Then(ended, last, frames.series.then_frame(series_frame(series, fields=FIELDS)), served)
 
 
 def journal_reach() -> tuple[datetime, datetime] | None:
-    """As far back as the journal is read; None where there is none."""
+    """As far as the journal reaches; None where there is none."""
     return _journal_reach(data.url())
 
 
 @st.cache_resource(ttl=KEPT, max_entries=8, show_spinner=False)
 def _journal_reach(url: str) -> tuple[datetime, datetime] | None:
-    def ask(view: View) -> tuple[datetime, datetime] | None:
-        newest = view.journal(limit=1)
-        if not newest:
-            return None
-        first = view.journal(after=max(newest[0].number - LATER, 0), limit=1)
-        return first[0].at, newest[0].at
-
-    return data.read(ask) if data.with_queue(lambda queue: queue.capabilities.journal) else None
+    return data.read(frames.then.journal_span) if data.keeps().journal else None
 
 
-def rotation(at: datetime) -> Turns | None:
+def rotation(at: datetime) -> TurnsThen | None:
     """None where the journal does not reach back to then."""
     return _rotation(data.url(), at)
 
 
-@st.cache_resource(ttl=KEPT, max_entries=16, show_spinner=False)
-def _rotation(url: str, at: datetime) -> Turns | None:
-    if not data.with_queue(lambda queue: queue.capabilities.journal):
-        return None
+@st.cache_resource(ttl=KEPT, max_entries=8, show_spinner="Reading the journal from then to now")
+def _rotation(url: str, at: datetime) -> TurnsThen | None:
+    return data.read(lambda view: frames.turns_then(view, at)) if data.keeps().journal else None
 
-    def ask(view: View) -> Turns | None:
-        newest = view.journal(limit=1)
-        if not newest:
-            return None
-        last = newest[0].number
-        numbers = range(max(last - LATER, 0), last)
-        place = bisect_right(numbers, at, key=lambda number: view.journal(after=number, limit=1)[0].at)
-        if place == 0:
-            return None
-        entries = view.journal(after=max(numbers[place - 1] - BEFORE, 0), limit=BEFORE + LATER + 1)
-        return Turns(view.snapshot(), entries)
 
-    return data.read(ask)
+def tag(name: str, at: datetime, seconds: float) -> TagThen:
+    """One tag up to then."""
+    return _tag(data.url(), name, at, seconds)
+
+
+@st.cache_resource(ttl=KEPT, max_entries=32, show_spinner=False)
+def _tag(url: str, name: str, at: datetime, seconds: float) -> TagThen:
+    return data.read(lambda view: frames.tag_then(view, name, at, seconds))

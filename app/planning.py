@@ -6,8 +6,8 @@ from typing import Literal
 import streamlit as st
 
 from app import control, data, parts
-from app.control import NEEDS_REASON, Verb
 from app.triage import DO, ICON, MEANS
+from app.verbs import NEEDS_REASON, Verb
 from queue_core import InvalidFilter, QueueError, State
 from queue_core.frames import error_line, plan_words, planned_frame, planned_words, plans_frame, plural, safe_text
 
@@ -101,6 +101,8 @@ def _form(verb: Verb) -> None:
 
 def _draft(verb: Verb, where: str) -> None:
     """Callback: freeze what matches now."""
+    if DRAFT in st.session_state:  # the second of two quick clicks
+        return
     given = st.session_state
     st.session_state.pop(MISTAKE, None)
     canary = given.get("plan-canary")
@@ -138,6 +140,8 @@ def _decide(verb: Verb, state: State, number: int) -> None:
 
 def _run(state: State, number: int) -> None:
     """Callback: run it beside the pages, and show how it goes on."""
+    if ASKED not in st.session_state:  # the second of two quick clicks
+        return
     _close()
     _start(state, number)
 
@@ -215,6 +219,8 @@ def _resume(state: State, number: int) -> None:
 
 def _undo(state: State, number: int) -> None:
     """Callback: give back what has not moved on since."""
+    if st.session_state.get(RUNS) != number:  # the second of two quick clicks
+        return
     try:
         undo = control.undo(number)
     except QueueError as error:

@@ -223,7 +223,8 @@ def _question(plan: PlanSeen, verb: str) -> None:
 
 def _run(number: int) -> None:
     """Callback: run it, or go on with it."""
-    st.session_state.pop(ASKED, None)
+    if st.session_state.pop(ASKED, None) is None:  # the second of two quick clicks
+        return
     _try(lambda: control.start(number))
 
 
@@ -234,7 +235,8 @@ def _stop(number: int) -> None:
 
 def _undo(number: int) -> None:
     """Callback: make the plan that undoes it, run that, and look at it."""
-    st.session_state.pop(ASKED, None)
+    if st.session_state.pop(ASKED, None) is None:  # the second of two quick clicks
+        return
 
     def act() -> None:
         undo = control.undo(number)

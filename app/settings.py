@@ -33,9 +33,9 @@ def controls(name: str) -> None:
         else:
             pressed = st.button("Pause", icon=":material/pause:", key=f"pause-{tag.number}", disabled=off)
         if pressed:
-            _pause(name, tag.number, tag.settings, tag.backlog)
+            _pause(name, tag.number, tag.settings, tag.backlog, control.question())
         if st.button("Change settings", icon=":material/tune:", key=f"settings-{tag.number}", disabled=off):
-            _change(name, tag.number, tag.settings)
+            _change(name, tag.number, tag.settings, control.question())
         st.text(settings_words(tag.settings))
 
 
@@ -48,7 +48,7 @@ def _tag(name: str) -> TagStats | None:
 
 
 @st.dialog("Please confirm", width="medium")
-def _pause(name: str, number: int, seen: Settings, waiting: int) -> None:
+def _pause(name: str, number: int, seen: Settings, waiting: int, question: int) -> None:
     pausing = not seen.paused
     st.text(f"{'Pause' if pausing else 'Resume'} {tag_label(name)}?")
     if pausing:
@@ -60,11 +60,11 @@ def _pause(name: str, number: int, seen: Settings, waiting: int) -> None:
         st.text(f"{plural(waiting, 'task waits', 'tasks wait')} in it, and will be leased in turn.")
     with st.form(f"pause-form-{number}", border=False, enter_to_submit=False):
         _reason(number)
-        _submit("Pause" if pausing else "Resume", name, number, seen, {"paused": pausing})
+        _submit("Pause" if pausing else "Resume", name, number, seen, {"paused": pausing}, question)
 
 
 @st.dialog("Change settings", width="medium")
-def _change(name: str, number: int, seen: Settings) -> None:
+def _change(name: str, number: int, seen: Settings, question: int) -> None:
     st.text(f"Of {tag_label(name)}. They hold from the next serve on, in every process.")
     with st.form(f"settings-form-{number}", border=False, enter_to_submit=False):
         boxes = (
@@ -78,17 +78,21 @@ def _change(name: str, number: int, seen: Settings) -> None:
                 label, least, most, getattr(seen, field), step=step, key=f"{field}-{number}", placeholder="no limit"
             )
         _reason(number)
-        _submit("Save", name, number, seen, None)
+        _submit("Save", name, number, seen, None, question)
 
 
 def _reason(number: int) -> None:
     st.text_input("Reason", key=f"why-{number}", placeholder="Why (if you like): it goes to the audit", max_chars=500)
 
 
-def _submit(label: str, name: str, number: int, seen: Settings, wanted: dict[str, Any] | None) -> None:
+def _submit(label: str, name: str, number: int, seen: Settings, wanted: dict[str, Any] | None, question: int) -> None:
     with st.container(horizontal=True):
         done = st.form_submit_button(
-            label, type="primary", key=f"settings-do-{number}", on_click=_save, args=(name, number, seen, wanted)
+            label,
+            type="primary",
+            key=f"settings-do-{number}",
+            on_click=_save,
+            args=(name, number, seen, wanted, question),
         )
         cancelled = st.form_submit_button("Cancel", key=f"settings-cancel-{number}")
     if done or cancelled:
@@ -98,8 +102,10 @@ def _submit(label: str, name: str, number: int, seen: Settings, wanted: dict[str
 # --- doing ----------------------------------------------------------------------------------------
 
 
-def _save(name: str, number: int, seen: Settings, wanted: dict[str, Any] | None) -> None:
+def _save(name: str, number: int, seen: Settings, wanted: dict[str, Any] | None, question: int) -> None:
     """Callback: set what was asked for. ``wanted`` None: what the boxes say."""
+    if control.answered(question):
+        return
     if wanted is None:
         wanted = {box: st.session_state[f"{box}-{number}"] for box in BOXES}
     before = asdict(seen)
@@ -144,4 +150,11 @@ def outcome() -> None:
 
 def _undo(name: str, number: int, present: dict[str, Any], old: dict[str, Any]) -> None:
     """Callback: set back what has not been changed again since."""
+    if st.session_state.get(OUTCOME, ("", "", None))[2] != (
+        name,
+        number,
+        present,
+        old,
+    ):  # clicked twice
+        return
     st.session_state[OUTCOME] = _set(name, number, present, old, "undo")

@@ -13,10 +13,10 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import control, data, parts
+from app import control, parts, verbs
 from app import detail as reader
-from app.control import NEEDS_REASON, Result, Target, Verb
-from app.data import Listing
+from app.listings import Listing, Since
+from app.verbs import NEEDS_REASON, Result, Target, Verb
 from queue_core import Snapshot, State
 from queue_core.frames import error_preview, plural
 
@@ -47,7 +47,9 @@ MEANS = {
     Verb.MOVE: "Each goes to the tail of the other tag, and stays what it is: a dead letter stays dead.",
     Verb.EXTEND: "The lease lasts longer, so that nobody else is given the task meanwhile.",
 }
-NEWS = {State.INFLIGHT: ("leased", "ended"), State.DEAD: ("newer", "gone")}  # what came and left
+NEWS = {  # what came and left
+    State.INFLIGHT: ("leased", "ended"), State.DEAD: ("newer", "gone"), State.TRASH: ("newer", "gone"),
+}  # fmt: skip
 NAMED = 12  # tags named in a confirmation
 
 
@@ -70,12 +72,6 @@ class Shown:
 
 
 # --- what is shown --------------------------------------------------------------------------------
-
-
-def shown(state: State) -> Shown:
-    """The frozen listing of a page; read when there is none yet, or when the filters have changed."""
-    tag, text = parts.chosen_tag(), parts.chosen_text()
-    return frozen(state, (tag, text), lambda: data.listing(state, tag, text))
 
 
 def frozen(state: State, filters: tuple[object, ...], read: Callable[[], Listing]) -> Shown:
@@ -101,22 +97,22 @@ def refresh(state: State) -> None:
         st.session_state[f"shown:keep:{state}"] = [(target.id, target.version) for target in targets]
 
 
-def news(state: State, shown: Shown) -> None:
+def news(state: State, since: Callable[[], Since]) -> None:
     """What came and left since, counted every two seconds; nothing on the page moves until it is asked to."""
     with st.container(horizontal=True, vertical_alignment="center", key="news"):
         st.button("Refresh", icon=":material/refresh:", key="refresh", on_click=refresh, args=(state,))
-        if state in NEWS:
-            st.fragment(parts.guarded(lambda: _badge(state, shown)), run_every=parts.pace())()
+        st.fragment(parts.guarded(lambda: _badge(state, since())), run_every=parts.pace())()
 
 
-def _badge(state: State, shown: Shown) -> None:
-    since = data.since(state, parts.chosen_tag(), shown.listing)
+def _badge(state: State, since: Since) -> None:
     came, left = NEWS[state]
     if since.came or since.left:
-        count = parts.number(since.came, since.came_capped)
-        st.text(f"Since then: {count} {came}, {since.left:,} {left}; {since.now:,} now ({since.at:%H:%M:%S} UTC)")
+        which = " of those shown, by the filter" if since.narrowed else ""
+        every = " in all" if since.narrowed else ""
+        news = f"{parts.number(since.came, since.came_capped)} {came}, {since.left:,} {left}{which}"
+        st.text(f"Since then: {news}; {since.now:,} now{every} ({since.at:%H:%M:%S} UTC)")
     else:
-        st.text(f"Nothing has changed since ({since.at:%H:%M:%S} UTC)")
+        st.text(f"Nothing has changed since{', by the filter' if since.narrowed else ''} ({since.at:%H:%M:%S} UTC)")
 
 
 # --- choosing -------------------------------------------------------------------------------------
@@ -129,12 +125,12 @@ def choose(
     spans: Mapping[str, parts.Words],
     verbs: Sequence[Verb],
     *,
+    extent: str,
     alarming: str | None = None,
-    extent: str | None = None,
     bar: DeltaGenerator | None = None,
 ) -> list[Target]:
-    """The table with what can be done above it, or in ``bar``; what is selected. ``alarming`` names the column of rows
-    in bold; ``extent`` says how many of how many are shown, else it is counted."""
+    """The table with what can be done above it, or in ``bar``; what is selected. ``extent`` says how many of how
+    many are shown; ``alarming`` names the column of rows in bold."""
     bar = bar or st.container(horizontal=True, vertical_alignment="center", key="actions")
     frame = shown.frame
     if not frame.empty:
@@ -147,8 +143,7 @@ def choose(
     targets = _targets(shown, _positions(state, shown))
     with bar:
         buttons(state, verbs, targets)
-        told = extent if extent is not None else _extent(shown.listing, parts.chosen_text())
-        st.text(told + (f", {len(targets):,} selected" if targets else ""))
+        st.text(extent + (f", {len(targets):,} selected" if targets else ""))
     return targets
 
 
@@ -157,7 +152,7 @@ def buttons(place: str, verbs: Sequence[Verb], targets: Sequence[Target]) -> Non
     for verb in verbs:
         label = f"{DO[verb]} {plural(len(targets), 'task')}" if targets else f"{DO[verb]} selected"
         if st.button(label, icon=ICON[verb], key=f"{place}-{verb}", disabled=not targets or not control.may(verb)):
-            _confirm(place, verb, tuple(targets))
+            _confirm(place, verb, tuple(targets), control.question())
 
 
 def _key(state: State, shown: Shown) -> str:
@@ -174,20 +169,11 @@ def _targets(shown: Shown, positions: Sequence[int]) -> list[Target]:
     return [Target(*row) for row in zip(rows["id"], map(int, rows["version"]), rows["label"], strict=True)]
 
 
-def _extent(listing: Listing, text: str) -> str:
-    shown, total = len(listing.frame), listing.total
-    if text:
-        found = plural(listing.matched, "task has the text in its row", "tasks have the text in their rows")
-        where = f"of {total:,}" if listing.looked >= total else f"among the first {listing.looked:,} of {total:,}"
-        return f"{found}, {where}" + (f"; {shown:,} are shown" if shown < listing.matched else "")
-    return f"{shown:,} of {plural(total, 'task')}" if shown < total else plural(total, "task")
-
-
 # --- acting ---------------------------------------------------------------------------------------
 
 
 @st.dialog("Please confirm", width="medium")
-def _confirm(place: str, verb: Verb, targets: tuple[Target, ...]) -> None:
+def _confirm(place: str, verb: Verb, targets: tuple[Target, ...], question: int) -> None:
     tags = Counter(target.label for target in targets)
     st.text(f"{DO[verb]} {plural(len(targets), 'task')} of {plural(len(tags), 'tag')}?")
     largest = sorted(tags.items(), key=lambda item: (-item[1], item[0]))[:NAMED]
@@ -207,8 +193,9 @@ def _confirm(place: str, verb: Verb, targets: tuple[Target, ...]) -> None:
         kind: Literal["primary", "secondary"] = "secondary" if verb in NEEDS_REASON else "primary"
         with st.container(horizontal=True):
             done = st.form_submit_button(
-                label, icon=ICON[verb], type=kind, key="confirm-do", on_click=_perform, args=(place, verb, targets)
-            )
+                label, icon=ICON[verb], type=kind, key="confirm-do", on_click=_perform,
+                args=(place, verb, targets, question),
+            )  # fmt: skip
             cancelled = st.form_submit_button("Cancel", key="confirm-cancel")
     if cancelled or (done and f"outcome:{place}" in st.session_state):
         st.rerun()
@@ -216,13 +203,15 @@ def _confirm(place: str, verb: Verb, targets: tuple[Target, ...]) -> None:
         st.text("Give a reason first: it is kept with the tasks." if verb in NEEDS_REASON else "Name the tag first.")
 
 
-def _perform(place: str, verb: Verb, targets: tuple[Target, ...]) -> None:
+def _perform(place: str, verb: Verb, targets: tuple[Target, ...], question: int) -> None:
     """Callback of the confirmation. Without what the verb needs, a reason or a tag, nothing is done."""
-    st.session_state.pop(f"outcome:{place}", None)
     reason = str(st.session_state.get("reason", "")).strip()
     tag = str(st.session_state.get("to-tag", "")) if verb is Verb.MOVE else None
     ttl = st.session_state.get("ttl") if verb is Verb.EXTEND else None
     if (verb in NEEDS_REASON and not reason) or tag == "":
+        st.session_state.pop(f"outcome:{place}", None)
+        return
+    if control.answered(question):
         return
     st.session_state.pop(f"undone:{place}", None)
     st.session_state[f"outcome:{place}"] = (verb, control.act(verb, targets, reason, ttl, tag))
@@ -242,7 +231,7 @@ def outcome(place: str) -> None:
     tell = st.error if failed else st.warning if undone else st.success
     with st.container(key="outcome"):
         tell(
-            control.summary(verb, results),
+            verbs.summary(verb, results),
             icon=":material/error:" if failed else ":material/info:" if undone else ICON[verb],
         )
         if undone:
@@ -251,13 +240,17 @@ def outcome(place: str) -> None:
             )
         with st.container(horizontal=True):
             if done.plan is not None:
-                st.button("Undo", icon=":material/undo:", key="undo", on_click=_undo, args=(place, done.plan))
+                st.button(
+                    "Undo", icon=":material/undo:", key="undo", on_click=_undo, args=(place, done.plan),
+                    disabled=not control.may("undo"),
+                )  # fmt: skip
             st.button("Dismiss", key="dismiss", on_click=st.session_state.pop, args=(f"outcome:{place}", None))
 
 
 def _undo(place: str, number: int) -> None:
     """Callback: give back what has not moved on since; what has is told."""
-    st.session_state.pop(f"outcome:{place}", None)
+    if st.session_state.pop(f"outcome:{place}", None) is None:  # the second of two quick clicks
+        return
     st.session_state.pop(f"shown:{place}", None)
     st.session_state[f"undone:{place}"] = control.take_back(number)
 
@@ -266,9 +259,10 @@ def taken_back(place: str) -> None:
     """What the last undo did."""
     told = st.session_state.get(f"undone:{place}")
     if told is not None:
-        words, whole = told
         with st.container(key="undone-told"):
-            (st.success if whole else st.warning)(words, icon=":material/undo:")
+            (st.success if told.whole else st.warning)(told.words, icon=":material/undo:")
+            if told.why:
+                st.text("\n".join(told.why))
             st.button("Dismiss", key="dismiss-undone", on_click=st.session_state.pop, args=(f"undone:{place}", None))
 
 

@@ -4,9 +4,9 @@ import streamlit as st
 
 from app import letters, parts, planning, triage
 from app.chart import chart
-from app.control import Verb
+from app.verbs import Verb
 from queue_core import QueueError, State, figures
-from queue_core.frames import Level, Verdict, dead_sentence, groups_sentence, plural
+from queue_core.frames import Level, Verdict, dead_sentence, plural
 
 COLUMNS = {
     "label": "Tag", "age": "Died", "error": "Last error", "tried": "Attempts", "reason": "Reason",
@@ -43,7 +43,7 @@ def body() -> None:
         planning.following(state)
         letters.resolved()
     with news:
-        triage.news(state, shown)
+        triage.news(state, lambda: letters.since(state, read, where))
     if not getattr(shown.snapshot, state):
         slot.empty()
         st.text(EMPTY[state])
@@ -81,7 +81,7 @@ def answer(state: State, read: letters.Read) -> None:
         parts.answer(Verdict(Level.IDLE, f"{plural(snapshot.trash, 'task')} in the trash"), snapshot.at)
         return
     level = Level.ATTENTION if snapshot.dead else Level.IDLE
-    reasons = [groups_sentence(read.groups)] if snapshot.dead else []
+    reasons = letters.told(read) if snapshot.dead else []
     reasons += [f"{plural(snapshot.trash, 'task')} in the trash"] if snapshot.trash else []
     parts.answer(Verdict(level, dead_sentence(snapshot), tuple(reasons)), snapshot.at)
 
@@ -91,7 +91,7 @@ def groups(read: letters.Read) -> None:
     with left.container(border=True):
         letters.groups(read)
     with right.container(border=True):
-        st.markdown("**Which errors hit which tags**")
+        st.markdown("**Which errors hit which tags**" if read.grouped is None else "**Which errors hit the tag**")
         if read.heat is None:
             st.text("This store keeps no error groups, so this is not counted by tag.")
         else:

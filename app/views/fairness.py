@@ -5,12 +5,20 @@ from datetime import datetime
 import pandas as pd
 import streamlit as st
 
-from app import data, parts, past
+from app import data, parts, past, whole
 from app.chart import chart
+from app.data import Judged, Rotation
 from queue_core import Snapshot, figures, frames
-from queue_core.frames import Level, Verdict, fairness_sentence, lagging, ring_frame, serves_frame, tag_label, upcoming
+from queue_core.frames import (
+    Level,
+    Verdict,
+    duration,
+    fairness_sentence,
+    lagging,
+    tag_label,
+    upcoming,
+)
 
-WINDOW = 500  # serves
 STRIP = 120
 NEXT = 8
 ROWS = 300
@@ -28,19 +36,18 @@ PROOF = {
     "serve": "Serve", "at": "At", "label": "Tag", "weight": "Weight", "since": "Eligible since serve", "id": "Task",
     "owner": "Owner",
 }  # fmt: skip
+THEN = {
+    "number": "Position", "label": "Tag", "ahead": "From cursor", "weight": "Weight", "left": "Left of its turn",
+    "why_not": "Hollow because", "last_serve": "Last serve", "since_served": "Served", "served": "Got",
+    "entitled": "Due", "worker_share": "Worker time",
+}  # fmt: skip
 
 
 def body() -> None:
     rotation = data.rotation()
-    snapshot, journal = rotation.snapshot, rotation.journal
-    shares = None if journal is None else frames.shares_frame(snapshot, journal, WINDOW)
-    broken = None if journal is None else frames.turns.violations_frame(snapshot, journal)
-    served, ring = serves_frame(journal or ()), ring_frame(snapshot)
-    told = Verdict(
-        level(snapshot, shares, broken),
-        fairness_sentence(snapshot, shares),
-        reasons(snapshot, ring, shares, broken, served),
-    )
+    snapshot, ring, served, judged = rotation.snapshot, rotation.ring, rotation.served, rotation.judged
+    shares = None if judged is None else judged.shares
+    told = Verdict(level(snapshot, judged), fairness_sentence(snapshot, shares), reasons(rotation))
     parts.answer(told, snapshot.at)
     if not snapshot.tags:
         parts.how_to_begin()
@@ -49,60 +56,77 @@ def body() -> None:
     with left.container(border=True):
         st.markdown("**The ring**, clockwise; the pointer is the cursor, the circle was served last, hollow is skipped")
         chart(figures.ring(ring), "ring", "The rotation of tags with its cursor, who was served last and who is next")
-    if journal is None or shares is None or broken is None:
+    if judged is None:
         right.text(NO_JOURNAL)
     else:
         with right.container(border=True):
-            got(shares)
+            got(judged.shares)
         strip(served)
-        over_time(frames.turns.jain_frame(snapshot, journal))
-        proof(broken, served)
-        apart(shares)
+        over_time(judged.windows)
+        proof(judged.broken, served)
+        whole.check()
+        apart(judged.shares)
     table(frames.turns.ring_shares_frame(ring, shares))
 
 
 def then(at: datetime) -> None:
-    """The serves up to a moment that is over, judged as they would have been then, and what came next."""
+    """The ring and the serves up to a moment that is over, judged as they would have been then, and what came next."""
     found = past.rotation(at)
     if found is None:
-        st.text("The journal does not reach back to this time: what is older than its newest events is not shown.")
+        st.text("The journal does not reach back to this time: what is older than its oldest event is not known.")
         return
-    around = frames.turns.around_frame(found.journal, at)
+    around = frames.turns.around_frame(found.events, at)
     past.banner(at, frames.words.then_sentence(around))
-    shares = frames.turns.shares_then_frame(found.snapshot, found.journal, at, WINDOW)
+    shares, ring = frames.shares_then_frame(found, data.WINDOW), frames.ring_then_frame(found)
+    left, right = st.columns(2)
+    with left.container(border=True):
+        st.markdown("**The ring as it was**; the pointer is the cursor, the circle was served last, the large dot next")
+        chart(figures.rotation.ring_then(ring), "ring-then", "The rotation then: its cursor, who was last and next")
+    with right.container(border=True):
+        if shares.empty:
+            st.text("Nothing had been served by then, as far as the journal reaches.")
+        else:
+            got(shares)
+    st.text(frames.then.ring_then_sentence(found, ring))
     with st.container(border=True):
         st.markdown("**The serves around then**, newest on the right; the ones behind the line came later")
         chart(figures.rotation.serves_around(around), "around", "Which tag each serve before and after then went to")
-    if shares.empty:
-        st.text("Nothing had been served by then.")
+    if not shares.empty:
+        apart(shares)
+    table_then(frames.turns.ring_shares_frame(ring, shares))
+
+
+def table_then(ring: pd.DataFrame) -> None:
+    ring = parts.narrowed(ring)
+    if ring.empty:
+        st.text("No tag that was known then fits the filters.")
         return
-    with st.container(border=True):
-        got(shares)
-    apart(shares)
+    st.markdown(f"**The ring in its order then**, {min(ROWS, len(ring)):,} of {len(ring):,} tags")
+    spans: dict[str, parts.Words] = {"since_served": before, "worker_share": frames.share_text, "entitled": decimal}
+    parts.grid(ring.head(ROWS), THEN, key="ring-then", spans=spans)
 
 
-def level(snapshot: Snapshot, shares: pd.DataFrame | None, broken: pd.DataFrame | None) -> Level:
+def before(seconds: float) -> str:
+    return "—" if seconds != seconds else f"{duration(seconds)} before"
+
+
+def level(snapshot: Snapshot, judged: Judged | None) -> Level:
     if not snapshot.tags:
         return Level.EMPTY
-    if broken is not None and len(broken):
+    if judged is not None and len(judged.broken):
         return Level.TROUBLE
-    if shares is not None and lagging(shares) is not None:
+    if judged is not None and lagging(judged.shares) is not None:
         return Level.ATTENTION
     return Level.IDLE if snapshot.ring.next is None else Level.HEALTHY
 
 
-def reasons(
-    snapshot: Snapshot,
-    ring: pd.DataFrame,
-    shares: pd.DataFrame | None,
-    broken: pd.DataFrame | None,
-    served: pd.DataFrame,
-) -> tuple[str, ...]:
-    names = [tag_label(tag.name) for tag in upcoming(snapshot, NEXT)]
+def reasons(rotation: Rotation) -> tuple[str, ...]:
+    names = [tag_label(tag.name) for tag in upcoming(rotation.snapshot, NEXT)]
     following = f"Next serves, if nothing changes: {', '.join(names)}" if names else ""
-    skipped = frames.words.skipped_sentence(ring)
-    kept = "" if broken is None or served.empty else frames.words.guarantee_sentence(broken, len(served))
-    loud = "" if shares is None or shares.empty else frames.words.noisy_sentence(shares)
+    skipped = frames.words.skipped_sentence(rotation.ring)
+    judged, serves = rotation.judged, len(rotation.served)
+    kept = frames.words.guarantee_sentence(judged.broken, serves) if judged is not None and serves else ""
+    loud = frames.words.noisy_sentence(judged.shares) if judged is not None and len(judged.shares) else ""
     return tuple(filter(None, (following, skipped, kept, loud)))
 
 

@@ -5,7 +5,7 @@ import shlex
 import streamlit as st
 
 from app import data, leases, parts, triage
-from app.control import Verb
+from app.verbs import Verb
 from queue_core import State
 from queue_core.frames import Level, Verdict, duration, inflight_sentence
 
@@ -27,7 +27,7 @@ def body() -> None:
     with top:
         parts.answer(Verdict(level, inflight_sentence(snapshot, held)), snapshot.at)
         triage.outcome(State.INFLIGHT)
-    triage.news(State.INFLIGHT, shown)
+    triage.news(State.INFLIGHT, lambda: leases.since(shown.listing))
     if not snapshot.inflight:
         st.text("Leases appear here as soon as a worker takes a task. Start one:")
         st.code(f"queue-core work queue_core.census:measure --url {shlex.quote(data.url())}", language="bash")

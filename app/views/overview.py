@@ -1,17 +1,16 @@
 """Is it healthy? The verdict, the counts, who waits longest, and every tag with why it is not served."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 import pandas as pd
 import streamlit as st
 
-from app import data, parts, past
+from app import data, health, parts, past
 from app.chart import chart
-from queue_core import InvalidArgument, Snapshot, figures, frames
-from queue_core.frames import Level, Verdict, duration, plural, quantile_text, tags_frame, times_frame
+from queue_core import Snapshot, figures, frames
+from queue_core.frames import Level, duration, plural, quantile_text, times_frame
 
 ROWS = 300
-FINE = 7_200.0  # seconds: of a longer span the history shown is too coarse to tell what happened lately
 JUDGED = {
     "rule": "Rule", "level": "Judged", "value": "Now", "attention": "Attention from", "trouble": "Trouble from",
     "about": "What it looks at",
@@ -31,13 +30,12 @@ SWITCHED_OFF = "History is switched off, so these charts know of nothing since: 
 def body() -> None:
     shown = data.measured(parts.chosen_span())
     snapshot = shown.snapshot
-    health = judged(shown)
-    if health.level is Level.EMPTY:
+    if judged(shown) is Level.EMPTY:
         parts.how_to_begin()
         return
     counts(snapshot)
     over_time(shown)
-    tags = parts.narrowed(tags_frame(snapshot))
+    tags = parts.narrowed(shown.tags)
     left, right = st.columns(2)
     with left.container(border=True):
         st.markdown("**Backlog by tag**")
@@ -91,32 +89,16 @@ def past_counts(totals: pd.Series) -> None:
         column.metric(label, value, border=True)
 
 
-def judged(shown: data.Overview) -> Verdict:
+def judged(shown: data.Overview) -> Level:
     """The verdict with its reasons, and how it was come by."""
-    snapshot = shown.snapshot
-    try:
-        rules = frames.rules.configured()
-    except InvalidArgument as error:
-        health = Verdict(Level.UNKNOWN, "Not judged: the rules cannot be read", (frames.error_line(error),))
-        parts.answer(health, snapshot.at)
-        return health
-    judgement = frames.rules.judge(
-        snapshot, rules, now=datetime.now(UTC), room=data.with_queue(lambda queue: queue.storage()),
-        recent=lately(shown, rules.deaths_within),
-    )  # fmt: skip
-    parts.answer(judgement.verdict, snapshot.at)
-    with st.expander("How this is judged", icon=":material/rule:", key="rules"):
-        st.text(TUNING)
-        table = frames.rules.rules_frame(judgement)
-        st.table(table[list(JUDGED)].rename(columns=JUDGED), border="horizontal", hide_index=True)
-    return judgement.verdict
-
-
-def lately(shown: data.Overview, seconds: float) -> pd.DataFrame | None:
-    """What happened lately, in spans that are short enough to tell; None where that is not measured."""
-    if not shown.history or not shown.snapshot.settings.history:
-        return None
-    return shown.totals if parts.chosen_span() <= FINE else data.measured(max(seconds, data.RECENT)).totals
+    found = health.of(shown)
+    parts.answer(found.verdict, found.snapshot.at)
+    if found.judgement is not None:
+        with st.expander("How this is judged", icon=":material/rule:", key="rules"):
+            st.text(TUNING)
+            table = frames.rules.rules_frame(found.judgement)
+            st.table(table[list(JUDGED)].rename(columns=JUDGED), border="horizontal", hide_index=True)
+    return found.verdict.level
 
 
 def counts(snapshot: Snapshot) -> None:

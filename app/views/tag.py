@@ -1,8 +1,10 @@
 """One tag: why it is, or is not, served; what it did over time, what it holds, what changed; its settings."""
 
+from datetime import datetime
+
 import streamlit as st
 
-from app import data, parts, settings
+from app import data, parts, past, settings
 from app.chart import chart
 from queue_core import figures
 from queue_core.frames import (
@@ -35,6 +37,15 @@ NO_AUDIT = "This store keeps no audit: what people do is in the log queue_core.a
 
 
 def body() -> None:
+    name = chosen()
+    if name is not None:
+        parts.live(lambda: head(name))
+        settings.controls(name)
+        parts.part(lambda: rest(name))
+
+
+def chosen() -> str | None:
+    """The exact name of the tag that is meant; None when it is not clear, which is told."""
     label, seen = st.session_state.get("tag"), data.overview()
     if label is None:
         parts.answer(Verdict(Level.IDLE, "No tag is chosen"), seen.at)
@@ -42,16 +53,40 @@ def body() -> None:
             st.text(f"Choose one of {len(seen.tags):,} in the box above, or write its exact name there.")
         else:
             parts.how_to_begin()
-        return
+        return None
     called = parts.tags_called(label)
     if len(called) > 1:
         told = f"{len(called):,} tags are called {one_line(label, 60)} here"
         parts.answer(Verdict(Level.UNKNOWN, told, ("Write the exact name of the one that is meant",)), seen.at)
+        return None
+    return called[0] if called else str(label)
+
+
+def then(at: datetime) -> None:
+    """What it did up to a moment that is over. Its settings are those of now, and are not shown."""
+    name = chosen()
+    if name is None:
         return
-    name = called[0] if called else label
-    parts.live(lambda: head(name))
-    settings.controls(name)
-    parts.part(lambda: rest(name))
+    found = past.tag(name, at, parts.chosen_span())
+    past.banner(at, found.sentence)
+    if not data.keeps().history:
+        st.text(NO_HISTORY)
+        return
+    left, right = st.columns(2)
+    with left.container(border=True):
+        st.markdown("**Backlog up to then**")
+        chart(figures.backlog_over_time(found.known), "tag-backlog-then", "Tasks of this tag pending, up to then")
+    with right.container(border=True):
+        st.markdown("**Throughput up to then**")
+        chart(figures.throughput(found.known), "tag-throughput-then", "Tasks of this tag pushed, leased and done")
+    with st.container(border=True):
+        st.markdown("**The last serves by then**, the newest on top")
+        if not found.reached:
+            st.text("The journal does not reach back to this time.")
+        elif found.serves.empty:
+            st.text("None among the 45,000 events before this time.")
+        else:
+            parts.grid(found.serves, SERVES, key="tag-serves-then", spans={"wait": duration})
 
 
 def story_of(name: str) -> TagStory:
@@ -181,4 +216,4 @@ def changes(story: TagStory) -> None:
         parts.grid(story.changes, CHANGES, key="tag-changes")
 
 
-parts.frozen(body)
+past.page(body, then, past.history_reach, parts.frozen)

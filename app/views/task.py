@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app import data, detail, parts, triage
-from app.control import Target, Verb
+from app.verbs import Target, Verb
 from queue_core import InvalidArgument, State, TaskNotFound
 from queue_core.frames import Level, TaskStory, Verdict, duration, error_line, tag_label, task_story
 
@@ -50,7 +50,7 @@ def body() -> None:
     detail.facts(task)
     left, right = st.columns(2)
     with left.container(border=True):
-        detail.story(task, shown.masked)
+        detail.story(task, shown.masked, shown.at)
     with right.container(border=True):
         st.markdown("**Story**")
         parts.grid(shown.story, STORY, key=f"story-{task.id}-{task.version}", spans={"after": duration})

@@ -4,8 +4,8 @@ import pytest
 from driving import again, listed, press, select, visit, words
 from streamlit.testing.v1 import AppTest
 
-from app import control, data
-from app.control import Result, Target, Verb
+from app import control, data, verbs
+from app.verbs import Result, Target, Verb
 from queue_core import Item, Queue, State, StoreBusy, StoreFull
 from queue_core.control import Operator
 
@@ -209,7 +209,7 @@ def test_a_failing_store_stops_and_is_never_a_success(queue: Queue, monkeypatch:
     assert [result.outcome for result in results] == ["done", "failed", "failed", "failed"]
     assert results[1].detail == "StoreFull: no room"
     assert results[2].detail == "not tried, because the store failed before: StoreFull: no room"
-    assert control.summary(Verb.REDRIVE, results) == "1 of 4 tasks redriven; 3 failed"
+    assert verbs.summary(Verb.REDRIVE, results) == "1 of 4 tasks redriven; 3 failed"
     assert queue.counts().dead == 3
 
 
@@ -238,10 +238,60 @@ def test_several_are_one_plan_that_can_be_undone(queue: Queue) -> None:
     lease = queue.lease()
     assert lease is not None
     press(app, "undo")
-    assert [box.value for box in app.warning] == ["Undone: 2 of 3 moved, 1 skipped"]
+    assert [box.value for box in app.warning] == ["Undone: 2 of 3 moved, 1 skipped; they had been redriven"]
+    assert "1 × it has changed: it is inflight now" in words(app)
     assert queue.counts().dead == 2
     assert queue.get(lease.id).state is State.INFLIGHT
     assert {lease.id} < set(ids)
+
+
+def test_one_is_a_plan_that_can_be_undone_and_the_audit_names_it(queue: Queue) -> None:
+    id, other = kill(queue, "one"), kill(queue, "two")
+    app = visit("dead")
+    select(app, row_of(app, id))
+    press(app, "dead-redrive")
+    press(app, "confirm-do")
+    assert [box.value for box in app.success] == ["1 task redriven"]
+    assert {entry.where for entry in queue.audit()} == {f"id:{id} version={queue.plans()[0].where.split('=')[1]}"}
+    press(app, "undo")
+    assert [box.value for box in app.success] == ["Undone: 1 of 1 moved; it had been redriven"]
+    assert {queue.get(one).state for one in (id, other)} == {State.DEAD}
+    assert row_of(app, id) == 1  # where it was
+
+
+def test_an_undo_that_comes_too_late_says_why(queue: Queue) -> None:
+    id = kill(queue, "one")
+    app = visit("dead")
+    select(app, 0)
+    press(app, "dead-redrive")
+    press(app, "confirm-do")
+    queue.lease()
+    press(app, "undo")
+    assert [box.value for box in app.warning] == ["Not undone: 0 of 1 moved, 1 skipped; it had been redriven"]
+    assert "1 × it has changed: it is inflight now" in words(app)
+    assert queue.get(id).state is State.INFLIGHT
+
+
+def test_what_cannot_be_given_back_offers_no_undo(queue: Queue) -> None:
+    ids = [hold(queue, name) for name in ("a", "b", "c")]
+    later = queue.push("x", tag="d", delay=60)
+    targets = [Target(id, queue.get(id).version, "a") for id in (*ids, later.id)]
+    assert control.act(Verb.EXTEND, targets[:2], ttl=900).plan is None
+    targets[:2] = [Target(id, queue.get(id).version, "a") for id in ids[:2]]
+    assert control.act(Verb.REQUEUE, targets[:1]).plan is None  # nobody can be given a lease back
+    assert control.act(Verb.REQUEUE, targets[1:]).plan is not None  # but the delay of the last one
+
+
+def test_one_task_of_a_store_without_room_for_plans_is_acted_on(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise StoreFull("no room")
+
+    id = kill(queue, "one")
+    monkeypatch.setattr(Operator, "run", full)
+    done = control.act(Verb.REDRIVE, [Target(id, queue.get(id).version, "acme")])
+    assert [result.outcome for result in done.results] == ["done"]
+    assert done.plan is None
+    assert queue.get(id).state is State.PENDING
 
 
 def test_a_viewer_does_nothing(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,13 +309,13 @@ def test_a_viewer_does_nothing(queue: Queue, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_busy_store_is_told_on_the_page(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    def busy(*_: object) -> None:
+    def busy(*_: object, **__: object) -> None:
         raise StoreBusy("the lock was not free for 2 s")
 
     id = kill(queue, "one")
     app = visit("dead")
     select(app, 0)
-    monkeypatch.setattr(control, "_do", busy)
+    monkeypatch.setattr(Operator, "plan", busy)
     press(app, "dead-redrive")
     press(app, "confirm-do")
     assert [box.value for box in app.error] == ["0 of 1 task redriven; 1 failed"]
@@ -276,9 +326,12 @@ def test_a_held_key_is_told(queue: Queue) -> None:
     dead = queue.push("x", tag="acme", dedupe_key="k")
     queue.dead_letter(dead.id, "x")
     queue.push("y", tag="acme", dedupe_key="k")
-    (result,) = control.act(Verb.REDRIVE, [Target(dead.id, queue.get(dead.id).version, "acme")]).results
-    assert result.outcome == "skipped"
-    assert result.detail.startswith("Conflict: the dedupe key of task ")
+    done = control.act(Verb.REDRIVE, [Target(dead.id, queue.get(dead.id).version, "acme")])
+    assert [(one.outcome, one.detail) for one in done.results] == [
+        ("skipped", "its dedupe key is held by another task")
+    ]
+    assert done.plan is None
+    assert verbs.summary(Verb.REDRIVE, done.results) == "0 of 1 task redriven; 1 skipped"
 
 
 def test_the_detail_has_the_full_error_and_the_payload(queue: Queue) -> None:
@@ -332,9 +385,11 @@ def test_many_at_once(queue: Queue) -> None:
 
 def test_summary_of_each_outcome() -> None:
     target = Target("id", 1, "acme")
-    done, skipped, failed = (Result(target, outcome) for outcome in ("done", "skipped", "failed"))
-    assert control.summary(Verb.REQUEUE, [done]) == "1 task requeued"
-    assert control.summary(Verb.DEAD_LETTER, [done, done]) == "2 tasks dead-lettered"
-    assert control.summary(Verb.REDRIVE, [done, skipped, failed, failed]) == (
+    done, skipped, failed = (Result(target, outcome, "why") for outcome in ("done", "skipped", "failed"))
+    assert verbs.summary(Verb.REQUEUE, [done]) == "1 task requeued"
+    assert verbs.summary(Verb.DEAD_LETTER, [done, done]) == "2 tasks dead-lettered"
+    changed = Result(target, "skipped", "now inflight, version 7")
+    assert verbs.summary(Verb.REDRIVE, [done, changed, failed, failed]) == (
         "1 of 4 tasks redriven; 1 skipped, because it has changed since the selection; 2 failed"
     )
+    assert verbs.summary(Verb.REDRIVE, [skipped, changed]) == "0 of 2 tasks redriven; 2 skipped"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from driving import visit, words
 
-from app import chart, data
+from app import chart, data, listings
 from queue_core import Queue, State, StoreGone, open_queue
 
 
@@ -70,7 +70,7 @@ def test_reads_keep_no_page_of_the_store(stored: Queue, tmp_path: Path) -> None:
     """A read left open would hold old pages, and the file would grow with every change."""
     task = stored.push("x" * 4_000)
     stored.dead_letter(stored.push("y").id, "z")
-    data.overview(), data.rotation(), data.listing(State.DEAD, None, "")
+    data.overview(), data.rotation(), listings.listing(State.DEAD, None, "")
     size = sum(file.stat().st_size for file in (tmp_path / "queue").iterdir())
     for n in range(300):
         stored.replace(task, payload=f"{n}" * 1_000)

@@ -117,7 +117,6 @@ def test_frames_are_declared_when_empty_and_when_not(queue: Queue) -> None:
         for frame, schema in (
             (turns.jain_frame(snapshot, journal), turns.JAIN),
             (turns.violations_frame(snapshot, journal), turns.VIOLATIONS),
-            (turns.shares_then_frame(snapshot, journal, snapshot.at), turns.SHARES),
             (turns.around_frame(journal, snapshot.at), turns.AROUND),
             (turns.proof_frame(turns.violations_frame(snapshot, journal), serves), frames.tables.SERVES),
         ):
@@ -140,15 +139,6 @@ def test_of_one_tag_there_is_no_index(queue: Queue) -> None:
     assert windows["index"].isna().all()
     assert "has no value yet" in frames.words.jain_sentence(windows)
     assert figures.rotation.jain(windows).layout.annotations[0].text.startswith("no data: ")
-
-
-def test_shares_then_are_those_of_then(queue: Queue) -> None:
-    work(queue, ["a", "b"], 10)
-    then = queue.snapshot()
-    before = frames.shares_frame(then, queue.journal(limit=10_000))
-    work(queue, ["a", "b", "c"], 10)
-    after = turns.shares_then_frame(queue.snapshot(), queue.journal(limit=10_000), then.at)
-    pd.testing.assert_frame_equal(before, after)
 
 
 def test_figures_are_small_and_name_tags_safely(queue: Queue) -> None:

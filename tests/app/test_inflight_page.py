@@ -6,7 +6,7 @@ import pytest
 from driving import MAIN, again, press, select, visit, words
 from streamlit.testing.v1 import AppTest
 
-from app import data, leases
+from app import data, listings
 from queue_core import Item, Queue, State, figures, frames
 from queue_core.frames import turns
 from queue_core.ledger import WorkerRecord
@@ -24,11 +24,6 @@ def hold(queue: Queue, name: str, owner: str, ttl: float = 600) -> str:
 def report(queue: Queue, id: str, ago: float, stopped: bool = False) -> None:
     seen = microseconds(queue.snapshot().at, "at") - round(ago * SECOND)
     queue._store.report(WorkerRecord(id, "host", 1, seen, seen, seen if stopped else 0))
-
-
-def fresh(app: AppTest) -> AppTest:
-    leases._live.clear()
-    return again(app)
 
 
 def test_lost_and_stopped_workers_are_marked(queue: Queue) -> None:
@@ -64,6 +59,34 @@ def test_the_owner_filter_narrows_and_comes_from_the_address(queue: Queue) -> No
     assert "0 of 6 leases, by the filters" in words(app)
 
 
+def test_what_changes_since_is_counted_by_the_filter(queue: Queue) -> None:
+    ids = [hold(queue, f"t{n}", f"worker-{n % 2}") for n in range(6)]
+    app = visit("inflight")
+    app.selectbox(key="owner").set_value("worker-1").run()
+    assert "Nothing has changed since, by the filter" in words(app)
+    hold(queue, "more", "worker-0")
+    assert "Nothing has changed since, by the filter" in words(again(app))
+    hold(queue, "new", "worker-1")
+    queue.requeue(ids[1])
+    queue.cancel(ids[1])
+    assert "Since then: 1 leased, 1 ended of those shown, by the filter; 7 now in all" in words(again(app))
+    press(app, "refresh")
+    app.text_input(key="text").set_value("t5").run()
+    queue.requeue(ids[5])
+    assert queue.lease(owner="worker-1", ttl=900).id == ids[5]
+    assert "Since then: 1 leased, 1 ended of those shown, by the filter" in words(again(app))  # another lease of it
+
+
+def test_what_is_above_the_table_is_of_after_an_action(queue: Queue) -> None:
+    hold(queue, "a", "w", ttl=500), hold(queue, "b", "w")
+    app = visit("inflight")
+    assert "Next to run out: a, " in words(app)
+    select(app, 0)
+    press(app, "inflight-requeue")
+    press(app, "confirm-do")
+    assert "Next to run out: b, " in words(app)
+
+
 def test_the_filter_never_moves_a_selection_to_another_task(queue: Queue) -> None:
     ids = [hold(queue, f"t{n}", f"worker-{n % 2}") for n in range(6)]
     app = visit("inflight")
@@ -96,7 +119,7 @@ def test_numbers_count_down_and_the_table_stays(queue: Queue) -> None:
     assert f"acme … {id[-4:]}: silent for " in words(app)
     table = app.dataframe[0].value
     queue.requeue(id)
-    fresh(app)
+    again(app)
     assert f"acme … {id[-4:]}: it is not in flight any more" in words(app)
     assert list(app.dataframe[0].value["id"]) == list(table["id"])
     assert not app.exception
@@ -141,7 +164,7 @@ def test_a_viewer_extends_nothing(queue: Queue, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_many_leases_say_how_many_are_shown(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data, "ROWS", 200)
+    monkeypatch.setattr(listings, "ROWS", 200)
     queue.push_many([Item("x", f"t{n % 7}") for n in range(344)])
     queue.lease_many(344, owner="w")
     assert "200 of 344 leases, those that run out first" in words(visit("inflight"))

@@ -80,6 +80,47 @@ def test_a_group_is_resolved_reopened_and_told(queue: Queue) -> None:
     assert not app.success
 
 
+def test_groups_follow_the_tag(queue: Queue) -> None:
+    kill(queue, "read timeout", n=3), kill(queue, "read timeout", tag="bolt", n=2), kill(queue, "disk full", "core")
+    queue.push("x", tag="calm")
+    app = visit("dead")
+    app.selectbox(key="tag").set_value("bolt").run()
+    assert "Of bolt, 2 dead letters: 1 error group; the largest, 2 dead: read timeout" in words(app)
+    assert list(groups(app).value["count"]) == [2]
+    assert "Dead counts bolt alone, what stands beside it is of all tags" in words(app)
+    choose_groups(app, 0)
+    assert list(listed(app)["label"]) == ["bolt"] * 2
+    choose_groups(app)
+    app.selectbox(key="tag").set_value("calm").run()
+    assert "None of calm" in words(app)
+    assert not app.exception
+
+
+# --- what came since ------------------------------------------------------------------------------
+
+
+def test_what_came_since_is_counted_by_the_filter(queue: Queue) -> None:
+    ids = kill(queue, "read timeout", n=3)
+    app = filtered("reason:timeout")
+    kill(queue, "disk full", n=4)
+    assert "Nothing has changed since, by the filter" in words(again(app))
+    kill(queue, "read timeout", tag="bolt", n=2)
+    queue.redrive(ids[0])
+    assert "Since then: 2 newer, 1 gone of those shown, by the filter; 8 now in all" in words(again(app))
+    press(app, "refresh")
+    assert "Nothing has changed since, by the filter" in words(app)
+
+
+def test_what_came_into_the_trash_since_is_told(queue: Queue) -> None:
+    for id in kill(queue, "x", n=2):
+        queue.purge(id)
+    app = visit("dead")
+    app.toggle(key="trash").set_value(True).run()
+    assert "Nothing has changed since (" in words(again(app))
+    queue.cancel(queue.push("y").id)
+    assert "Since then: 1 newer, 0 gone; 3 now" in words(again(app))
+
+
 # --- search ---------------------------------------------------------------------------------------
 
 
@@ -113,6 +154,31 @@ def test_a_secret_cannot_be_searched_for(queue: Queue) -> None:
     app = filtered(SECRET)
     assert listed(app).empty
     assert "0 of 0" in words(app)
+
+
+@pytest.mark.parametrize("where", ["", "reason:x"])
+def test_text_in_an_old_address_becomes_a_part_of_the_filter(queue: Queue, where: str) -> None:
+    kill(queue, "x"), kill(queue, 'x needle "y"'), kill(queue, "needle")
+    app = AppTest.from_file(str(MAIN), default_timeout=60)
+    app.query_params["text"] = 'Needle "'
+    app.query_params["where"] = where
+    app.switch_page("views/dead.py").run()
+    assert list(listed(app)["reason"]) == ['x needle "y"']
+    assert app.text_input(key="where").value.startswith(f"({where}) (error:" if where else "(error:")
+    assert not any(box.key == "text" for box in app.text_input)
+    assert "text" not in app.query_params
+
+
+def test_text_of_another_page_is_taken_along_once(queue: Queue) -> None:
+    kill(queue, "x"), kill(queue, "needle")
+    app = visit("inflight")
+    app.query_params["text"] = "needle"
+    app.text_input(key="text").set_value("needle").run()
+    app.switch_page("views/dead.py").run()
+    assert not app.exception
+    assert list(listed(app)["reason"]) == ["needle"]
+    app.text_input(key="where").set_value("").run()
+    assert len(listed(again(app))) == 2
 
 
 def test_pages_go_on_and_back_and_keep_their_numbers(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,6 +339,48 @@ def test_a_payload_is_edited_and_redriven_and_masks_keep_what_they_hide(queue: Q
     assert "it was redriven" in words(app)
 
 
+def test_an_edit_is_taken_back_and_what_was_redriven_is_dead_again(queue: Queue) -> None:
+    (id,) = kill(queue, "x", payload={"token": SECRET, "n": "\ud800"})
+    app = edit(visit("dead"), queue, id, "1")
+    press(app, "edit-save")
+    assert (queue.get(id).payload, queue.get(id).state) == (1, State.PENDING)
+    press(app, "undo-edit")
+    task = queue.get(id)
+    assert (task.payload, task.state) == ({"token": SECRET, "n": "\ud800"}, State.DEAD)
+    assert [box.value for box in app.success] == ["Undone: it has the payload of before again, and is a dead letter"]
+    assert len(task.record.edits) == 2  # both are kept
+    press(app, "dismiss-edit")
+    assert not app.success
+
+
+def test_an_edit_that_was_not_redriven_is_taken_back_while_nothing_else_has_changed(queue: Queue) -> None:
+    (id,) = kill(queue, "x")
+    app = edit(visit("dead"), queue, id, "1")
+    app.checkbox(key="edit-redrive").set_value(False)
+    press(app, "edit-save")
+    press(app, "undo-edit")
+    assert (queue.get(id).payload, queue.get(id).state) == ({"n": 0}, State.DEAD)
+    app = edit(app, queue, id, "2")
+    app.checkbox(key="edit-redrive").set_value(False)
+    press(app, "edit-save")
+    queue.redrive(id)
+    press(app, "undo-edit")
+    assert [box.value for box in app.warning] == ["The edit was not undone"]
+    assert "Conflict: it has changed since: it is pending at version" in words(app)
+    assert queue.get(id).payload == 2
+
+
+def test_an_edit_is_not_taken_back_from_a_worker(queue: Queue) -> None:
+    (id,) = kill(queue, "x")
+    app = edit(visit("dead"), queue, id, "1")
+    press(app, "edit-save")
+    assert queue.lease().id == id
+    press(app, "undo-edit")
+    assert [box.value for box in app.warning] == ["The edit was not undone: the task was redriven since"]
+    assert "1 × it has changed: it is inflight now" in words(app)
+    assert queue.get(id).payload == 1
+
+
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
@@ -297,7 +405,8 @@ def test_an_edit_of_a_task_that_has_changed_is_refused(queue: Queue) -> None:
     app = edit(visit("dead"), queue, id, "1")
     queue.redrive(id)
     press(app, "edit-save")
-    assert "Nothing was saved: Conflict: it has changed since: it is pending" in words(app)
+    assert [box.value for box in app.warning] == ["Nothing was saved"]
+    assert "Conflict: it has changed since: it is pending" in words(app)
     assert queue.get(id).payload == {"n": 0}
 
 

@@ -8,7 +8,7 @@ import streamlit as st
 from driving import PAGES, select, visit, words
 from streamlit.testing.v1 import AppTest
 
-from app import data
+from app import data, listings
 from queue_core import Queue, State
 from queue_core.redact import UNMASKED
 
@@ -66,8 +66,8 @@ def test_no_detail_and_no_download_shows_a_secret(
 
 
 def test_a_search_finds_what_is_shown_and_not_what_is_masked(secretive: Queue) -> None:
-    assert data.listing(State.DEAD, None, "no answer from").matched == 1
-    assert data.listing(State.DEAD, None, SECRET).matched == 0
+    assert listings.listing(State.DEAD, None, "no answer from").matched == 1
+    assert listings.listing(State.DEAD, None, SECRET).matched == 0
 
 
 def test_mistaken_rules_show_no_task_and_say_what_is_wrong(

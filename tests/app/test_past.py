@@ -3,9 +3,11 @@
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from driving import MAIN, visit, words
+from driving import MAIN, press, visit, words
+from msgspec.structs import replace
 from streamlit.testing.v1 import AppTest
 
 from app import data, past
@@ -29,11 +31,15 @@ def moved(queue: Queue) -> tuple[Queue, datetime]:
 
 
 def at(page: str, moment: datetime | str) -> AppTest:
-    past._overview.clear(), past._rotation.clear(), past._journal_reach.clear(), data.forget()
+    past._overview.clear(), past._rotation.clear(), past._journal_reach.clear(), past._tag.clear(), data.forget()
     app = AppTest.from_file(str(MAIN), default_timeout=60)
     app.query_params["at"] = moment if isinstance(moment, str) else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
     app.run()
-    return app if page == "overview" else app.switch_page(f"views/{page}.py").run()
+    if page != "overview":
+        app.switch_page(f"views/{page}.py")
+        app.query_params["at"] = moment if isinstance(moment, str) else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+        app.run()
+    return app
 
 
 def test_the_overview_as_it_was(moved: tuple[Queue, datetime]) -> None:
@@ -123,6 +129,154 @@ def test_an_empty_queue_has_no_past(queue: Queue) -> None:
     assert "Nothing is known of this time" in words(app)
     app = visit("fairness")
     assert not [button for button in app.button if button.key == "look-back"]
+
+
+# --- controls are off ------------------------------------------------------------------------------
+
+HARMLESS = {"earlier", "later", "to-now", "look-back", "code", "notebook"}  # buttons that change nothing in the queue
+
+
+@pytest.mark.parametrize("page", ["overview", "fairness", "tag"])
+def test_nothing_can_be_changed_from_the_past(moved: tuple[Queue, datetime], page: str) -> None:
+    _, begun = moved
+    app = at(page, begun + timedelta(seconds=100))
+    if page == "tag":
+        app.selectbox(key="tag").set_value("acme").run()
+    assert not app.exception
+    assert "As it was at " in words(app)
+    assert {button.key for button in app.button if not button.disabled} <= HARMLESS
+    assert [(toggle.key, toggle.value, toggle.disabled) for toggle in app.toggle] == [("not-live", False, True)]
+    assert {box.key for box in app.text_input} <= {"find", "text"}
+    assert {box.key for box in app.selectbox} <= {"tag"}
+    assert not [*app.checkbox, *app.text_area, *app.number_input, *app.multiselect, *app.chat_input]
+    assert "page is past" in words(app)
+    assert ", live" not in words(app)
+    press(app, "to-now")
+    assert [(toggle.key, toggle.value, toggle.disabled) for toggle in app.toggle] == [("live", True, False)]
+    assert ", live" in words(app)
+
+
+@pytest.mark.parametrize("page", ["inflight", "dead", "task", "operations"])
+def test_a_page_that_cannot_look_back_shows_what_is_now(moved: tuple[Queue, datetime], page: str) -> None:
+    _, begun = moved
+    app = at(page, begun + timedelta(seconds=100))
+    assert not app.exception
+    assert "at" not in app.query_params
+    assert "past" not in words(app)
+    assert ", live" in words(app)
+    app.switch_page("views/fairness.py").run()
+    assert "at" not in app.query_params
+    assert "As it was at " not in words(app)
+
+
+def test_the_time_goes_along_between_pages_that_look_back(moved: tuple[Queue, datetime]) -> None:
+    _, begun = moved
+    moment = f"{begun + timedelta(seconds=100):%Y-%m-%dT%H:%M:%SZ}"
+    app = at("overview", moment)
+    app.selectbox(key="tag").set_value("acme").run()
+    for page in ("fairness", "tag", "overview"):
+        app.switch_page(f"views/{page}.py")
+        app.query_params.pop("at", None)  # as the links between pages do
+        app.run()
+        assert not app.exception
+        assert "As it was at " in words(app)
+        assert app.query_params["at"] in (moment, [moment])  # of the page, or of the address
+    press(app, "to-now")
+    app.switch_page("views/fairness.py").run()
+    assert "As it was at " not in words(app)
+
+
+# --- one tag, and the ring -------------------------------------------------------------------------
+
+
+def test_a_tag_as_it_was(moved: tuple[Queue, datetime]) -> None:
+    queue, begun = moved
+    app = at("tag", begun + timedelta(seconds=100))
+    assert "No tag is chosen" in words(app)
+    app.selectbox(key="tag").set_value("acme").run()
+    assert not app.exception
+    leases = [event for event in queue.journal(limit=10_000) if event.kind == "lease"][:10]
+    mine = [event.serve for event in leases if event.tag == "acme"]
+    assert f"acme had {10 - len(mine)} tasks pending" in words(app)
+    assert list(app.dataframe[0].value["serve"]) == mine[::-1]
+
+
+def test_a_tag_looks_back(moved: tuple[Queue, datetime]) -> None:
+    app = visit("tag")
+    app.selectbox(key="tag").set_value("acme").run()
+    press(app, "look-back")
+    assert not app.exception
+    assert "acme had " in words(app)
+
+
+def test_the_ring_as_it_was(moved: tuple[Queue, datetime]) -> None:
+    """After ten serves in three tags of weight 1."""
+    _, begun = moved
+    app = at("fairness", begun + timedelta(seconds=100))
+    ring = app.dataframe[-1].value
+    assert list(ring["last_serve"]) == [10, 8, 9]
+    assert list(ring["ahead"]) == [2, 0, 1]
+    assert "is not seen to have been" in words(app)
+
+
+def test_as_far_back_as_the_journal_reaches(queue: Queue) -> None:
+    """And from there every entry to the newest one is read."""
+    now = [time.time_ns() // 10**9 * SECOND - 7_200 * SECOND]
+    with open_queue(queue.url, clock=lambda: now[0]) as then:
+        then.push_many([(n, tag) for n in range(20) for tag in "ab"])
+        then.ack(then.lease())
+        begun = datetime.fromtimestamp(now[0] // SECOND, UTC)
+        now[0] += 7_000 * SECOND
+        for _ in range(4):
+            then.push_many([("x", "c")] * 8_000)
+        then.ack(then.lease())
+    app = at("fairness", begun + timedelta(seconds=5))
+    assert not app.exception
+    assert "Served last by then: a; the next serves went to b" in words(app)
+    assert list(app.dataframe[-1].value["label"]) == ["a", "b"]
+
+
+# --- the whole journal -----------------------------------------------------------------------------
+
+
+def test_the_whole_journal_is_checked_when_asked_for(moved: tuple[Queue, datetime]) -> None:
+    app = visit("fairness")
+    assert "all that the journal keeps" not in words(app)
+    press(app, "check-whole")
+    assert not app.exception
+    assert "The guarantee was kept over 50 serves, all that the journal keeps, from " in words(app)
+    assert "Checked at " in words(app)
+    app.run()
+    assert "Checked at " in words(app)  # until the page is left
+    app.switch_page("views/overview.py").run().switch_page("views/fairness.py").run()
+    assert "Checked at " not in words(app)
+
+
+def test_a_breach_in_the_whole_journal_is_shown_with_its_proof(
+    moved: tuple[Queue, datetime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rotation never breaks the guarantee, so serves of one tag are told to have been of another."""
+    queue, _ = moved
+    with queue.view() as view:
+        kind = type(view.reader)
+    read = kind.journal
+
+    def told(self: Any, after: int, limit: int, tag: str | None) -> list[Any]:
+        return [
+            (number, "bolt", replace(entry, tag=2))
+            if entry.tag == 1 and 4 < entry.serve < 15
+            else (number, name, entry)
+            for number, name, entry in read(self, after, limit, tag)
+        ]
+
+    app = visit("fairness")
+    monkeypatch.setattr(kind, "journal", told)
+    press(app, "check-whole")
+    assert not app.exception
+    assert "The guarantee was broken " in words(app)
+    assert "of weight 1 was served 2 times" in words(app)
+    shown = [table.value for table in app.dataframe if "since" in table.value][-1]
+    assert list(shown["label"]).count("bolt") >= 2
 
 
 def test_the_overview_tells_how_it_is_judged(queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

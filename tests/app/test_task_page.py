@@ -57,6 +57,7 @@ def test_a_task_of_any_state_says_what_it_is_and_what_can_be_done(queue: Queue, 
         (State.DEAD, "redrive", State.PENDING),
         (State.DEAD, "purge", State.TRASH),
         (State.TRASH, "restore", State.DEAD),
+        (State.INFLIGHT, "requeue", State.PENDING),
     ],
 )
 def test_it_is_acted_on_and_read_again(queue: Queue, state: State, verb: str, then: State) -> None:
@@ -68,6 +69,13 @@ def test_it_is_acted_on_and_read_again(queue: Queue, state: State, verb: str, th
     assert queue.get(id).state is then
     assert app.success[0].value.startswith("1 task ")
     assert f"{verb} asked for" in story(app)
+    assert "plan 1 ran" in story(app)
+    able = (state, verb) != (State.INFLIGHT, "requeue")
+    assert any(button.key == "undo" for button in app.button) is able
+    if able:
+        press(app, "undo")
+        assert queue.get(id).state is (State.PENDING if state is State.INFLIGHT else state)
+        assert "undo asked for" in story(app)
     assert not app.exception
 
 

@@ -279,6 +279,21 @@ def controlling(directory: Path, tasks: int, quick: bool) -> None:
     control.death(directory, 300 if quick else 3_000)
 
 
+def simulating(events: int) -> None:
+    import whatif
+
+    whatif.whatif(events)
+
+
+def looking(directory: Path, quick: bool) -> None:
+    import dashboard
+
+    if quick:
+        dashboard.dashboard(directory, 50_000, 5_000, 2_000, 1_000, look=10, long=30)
+    else:
+        dashboard.dashboard(directory, 1_000_000, 100_000, 2_000, 10_000, look=20, long=600)
+
+
 def growing(directory: Path, operations: int) -> None:
     import history
 
@@ -288,7 +303,7 @@ def growing(directory: Path, operations: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer rounds")
-    names = ["rates", "history", "control", "scale", "snapshot", "pages", "size"]
+    names = ["rates", "history", "control", "scale", "snapshot", "pages", "whatif", "dashboard", "size"]
     parser.add_argument("--only", choices=names, help="one section")
     parser.add_argument("--dir", type=Path, help="where to make the stores (default: a temporary directory)")
     options = parser.parse_args()
@@ -304,6 +319,8 @@ def main() -> None:
         "snapshot": lambda: snapshots(directory, 50_000 if quick else 1_000_000, 1_000 if quick else 10_000, 15),
         "pages": lambda: [pages(directory, backlog) for backlog in (1_000, 20_000 if quick else 1_000_000)],  # type: ignore[func-returns-value]
     }
+    sections["whatif"] = lambda: simulating(100_000 if quick else 1_000_000)
+    sections["dashboard"] = lambda: looking(directory, quick)
     sections["size"] = lambda: growing(directory, 300_000 if quick else 10_000_000)
     try:
         for name, section in sections.items():
