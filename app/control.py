@@ -73,9 +73,12 @@ def answered(question: int) -> bool:
 
 
 def _as_operator(use: Callable[[Operator], T]) -> T:
-    """Ask the queue in the name of who looks at the page."""
+    """Ask the queue in the name of who looks at the page; after it, all that is shown is read anew."""
     who, what = actor(), role()
-    return data.with_queue(lambda queue: use(Operator(queue, who, what, origin=ORIGIN)))
+    try:
+        return data.with_queue(lambda queue: use(Operator(queue, who, what, origin=ORIGIN)))
+    finally:
+        data.forget()
 
 
 # --- selected tasks -------------------------------------------------------------------------------
@@ -92,11 +95,8 @@ def act(
     given = {name: value for name, value in (("ttl", ttl), ("tag", tag)) if value is not None}
     planned = len(targets) > 1 or verb is not Verb.EXTEND
     if planned and data.with_queue(lambda queue: queue.capabilities.plans):
-        outcome = _together(verb, targets, reason, given)
-    else:
-        outcome = Outcome(_one_by_one(verb, targets, reason, given))
-    data.forget()
-    return outcome
+        return _together(verb, targets, reason, given)
+    return Outcome(_one_by_one(verb, targets, reason, given))
 
 
 def _together(verb: Verb, targets: Sequence[Target], reason: str, given: dict[str, Any]) -> Outcome:
@@ -218,10 +218,7 @@ def edit(id: str, version: int, text: str, reason: str) -> int:
         new, _ = _rewritten(operator, id, version, text)
         return operator.edit(id, new, version=version, reason=reason).version
 
-    try:
-        return _as_operator(change)
-    finally:
-        data.forget()
+    return _as_operator(change)
 
 
 def take_back_edit(id: str, version: int, redrive: int | None = None) -> Undone:
@@ -243,8 +240,6 @@ def take_back_edit(id: str, version: int, redrive: int | None = None) -> Undone:
     except QueueError as error:
         half = "Its redrive was undone, the edit was not" if dead_again else "The edit was not undone"
         return Undone(half, False, (error_line(error),))
-    finally:
-        data.forget()
     return Undone(f"Undone: it has the payload of before again{', and is a dead letter' if dead_again else ''}", True)
 
 
@@ -271,13 +266,11 @@ def _rewritten(operator: Operator, id: str, version: int, text: str) -> tuple[An
 def configure(tag: str | None, reason: str = "", **settings: Any) -> None:
     """Change settings of a tag, or (None) of the queue. Raises QueueError."""
     _as_operator(lambda operator: operator.configure(tag, reason=reason, **settings))
-    data.forget()
 
 
 def resolve(group: str, resolved: bool, reason: str = "") -> None:
     """The cause of an error group is mended, or is not after all. Raises QueueError."""
     _as_operator(lambda o: o.resolve(group, reason=reason) if resolved else o.reopen(group, reason=reason))
-    data.forget()
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -307,8 +300,6 @@ def take_back(number: int) -> Undone:
         plan = _as_operator(lambda operator: operator.run(operator.undo(number).number))
     except QueueError as error:
         return Undone("Nothing was undone", False, (error_line(error),))
-    finally:
-        data.forget()
     was = f"{'it' if plan.selected == 1 else 'they'} had been {PAST[Verb(plan.action)]}"
     words = f"Undone: {plan.outcome}; {was}" if plan.moved else f"Not undone: {plan.outcome}; {was}"
     return Undone(words, plan.moved == plan.selected, tuple(plan_words(plan)[1:]))
@@ -348,6 +339,8 @@ class Running:
             data.with_queue_at(url, lambda queue: operator(queue).run(number))
         except QueueError as error:
             self.error = error_line(error)
+        finally:
+            data.forget()
 
 
 def start(number: int, wait: float = 1.0) -> None:

@@ -27,7 +27,9 @@ from queue_core import (
     open_queue,
 )
 from queue_core.frames import (
+    PlansSeen,
     TagStory,
+    plans_seen,
     ring_frame,
     series_frame,
     series_totals_frame,
@@ -130,14 +132,13 @@ def _read(url: str, ask: Callable[[View], T]) -> T:
 @dataclass(frozen=True, slots=True)
 class Overview:
     """For the Overview page, from one view. ``history`` tells whether the store keeps any; the frames have what
-    happened in the last ``seconds``, by tag and in the whole queue, and the tags as they are."""
+    happened in the last ``seconds``, by tag and in the whole queue."""
 
     snapshot: Snapshot
     seconds: float
     history: bool
     series: pd.DataFrame
     totals: pd.DataFrame
-    tags: pd.DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,9 @@ class Rotation:
 
 _overviews: Shared[Overview] = Shared(8)
 _rotations: Shared[Rotation] = Shared(8)
+_tag_frames: Shared[pd.DataFrame] = Shared(8)
 _tags: Shared[TagStory] = Shared(32)
+_plans: Shared[PlansSeen] = Shared(8)
 
 
 def overview() -> Snapshot:
@@ -186,7 +189,7 @@ def _overview(url: str, seconds: float) -> Overview:
 
     snapshot, over, now = _read(url, ask)
     by_tag, totals = (pd.concat(both, ignore_index=True) for both in zip(over, _frames(now, step), strict=True))
-    return Overview(snapshot, seconds, kept, by_tag, totals, tags_frame(snapshot))
+    return Overview(snapshot, seconds, kept, by_tag, totals)
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
@@ -197,6 +200,12 @@ def _history(url: str, since: datetime, until: datetime, step: float, _view: Vie
 
 def _frames(series: Series, step: float) -> tuple[pd.DataFrame, pd.DataFrame]:
     return series_frame(series, step=step, fields=["pending"]), series_totals_frame(series, step=step)
+
+
+def tags(shown: Overview) -> pd.DataFrame:
+    """Its tags as a frame."""
+    snapshot = shown.snapshot
+    return _tag_frames.get((url(), snapshot.at), lambda: tags_frame(snapshot))
 
 
 def rotation() -> Rotation:
@@ -227,6 +236,11 @@ def forget() -> None:
 
 
 # --- one tag, and what is done to the queue -------------------------------------------------------
+
+
+def plans() -> PlansSeen:
+    """The newest plans, and how work on the queue goes."""
+    return _plans.get(url(), lambda: read(plans_seen))
 
 
 def keeps() -> Capabilities:

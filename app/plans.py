@@ -12,7 +12,6 @@ from app import control, data, parts
 from queue_core import Conflict, QueueError, frames
 from queue_core.frames import Level, PlanSeen, PlansSeen, Verdict, error_line, plural
 
-SHOWN = 100  # plans
 PIECE = 200  # tasks of a plan
 NUMBERS, ASKED, TOLD = "shown:plans", "shown:plan:asked", "outcome:plans"
 COLUMNS = {
@@ -42,7 +41,7 @@ def section() -> None:
 
 
 def _body() -> None:
-    seen = data.read(lambda view: frames.plans_seen(view, SHOWN))
+    seen = data.plans()
     number = _chosen(_table(seen))
     if number is not None:
         _one(number)

@@ -38,7 +38,7 @@ def body() -> None:
 
 
 def head() -> None:
-    seen = data.read(frames.plans_seen)
+    seen = data.plans()
     parts.answer(seen.verdict, seen.snapshot.at)
 
 

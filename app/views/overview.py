@@ -35,7 +35,7 @@ def body() -> None:
         return
     counts(snapshot)
     over_time(shown)
-    tags = parts.narrowed(shown.tags)
+    tags = parts.narrowed(data.tags(shown))
     left, right = st.columns(2)
     with left.container(border=True):
         st.markdown("**Backlog by tag**")

@@ -7,7 +7,6 @@ from typing import Any
 
 from queue_core.frames.series import quantile_text
 from queue_core.frames.text import duration, one_line, plural, share_text, tag_label
-from queue_core.frames.turns import ring_frame
 from queue_core.frames.words import HELD, SLOW_WAIT, WORKER_SILENT, Level, Verdict
 from queue_core.histogram import Times
 from queue_core.plans import Plan, PlanState
@@ -60,9 +59,9 @@ def _turn(snapshot: Snapshot, tag: TagStats) -> str:
     name = tag_label(tag.name)
     if snapshot.ring.next == tag.name:
         return f"{name} is next"
-    ring = ring_frame(snapshot).set_index("number")
-    ready = ring[ring["why_not"].isna()]
-    before = int((ready["ahead"] < ready.loc[tag.number, "ahead"]).sum())
+    cursor = next((one.number for one in snapshot.tags if one.name == snapshot.ring.cursor), 1)
+    place = (tag.number < cursor, tag.number)  # those before the cursor come when it has gone round
+    before = sum(one.why_not is None and (one.number < cursor, one.number) < place for one in snapshot.tags)
     return f"{name} is served in turn, after {plural(before, 'other tag')}"
 
 
