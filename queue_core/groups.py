@@ -98,9 +98,9 @@ def mark_of(record: Record) -> bytes:
 
 
 def _sample(record: Record) -> str:
-    """The beginning of an error; the line that tells comes first where it may be further on."""
+    """The beginning of an error; the line that tells comes first where that is not all of it."""
     text = cause(record)
-    return text if len(text) <= SAMPLE_KEPT else f"{telling_line(text)}\n{text}"[:SAMPLE_KEPT]
+    return text if len(text) < SAMPLE_KEPT else f"{telling_line(text)}\n{text}"[:SAMPLE_KEPT]
 
 
 class Group(msgspec.Struct, array_like=True, gc=False):
@@ -128,7 +128,10 @@ class Group(msgspec.Struct, array_like=True, gc=False):
         """Its text as it may be seen. The sample is masked first: normalised, a secret has lost its shape."""
         if not self.error or self.fingerprint == OTHERS:
             return mask(self.text)
-        return normalised(mask(self.error))[:TEXT_KEPT]
+        told = mask(self.error)
+        if len(self.error) >= SAMPLE_KEPT:  # what follows its first line is cut, and may tell of something else
+            told = told.partition("\n")[0]
+        return normalised(told)[:TEXT_KEPT]
 
     def died(self, record: Record) -> None:
         """Note a death; a resolved group is open again."""

@@ -246,7 +246,25 @@ def test_a_group_tells_when_it_was_seen_and_is_reopened_by_a_death_only() -> Non
 
 def test_the_error_that_a_group_shows_begins_with_what_tells_when_it_is_cut() -> None:
     text = "Traceback (most recent call last):\n" + '  File "x", line 1, in f\n    f()\n' * 90 + "OSError: disk full\n"
-    group = groups.Group(bytes(8), "")
+    group = groups.Group(fingerprint("x"), "")
     group.died(dead(FAILED, text))
     assert group.error.startswith("OSError: disk full\nTraceback")
     assert len(group.error) == groups.SAMPLE_KEPT
+    assert group.said(str) == "OSError: disk full"
+
+
+@pytest.mark.parametrize("size", [groups.SAMPLE_KEPT - 1, groups.SAMPLE_KEPT, groups.SAMPLE_KEPT + 1, 5_000])
+def test_a_group_is_called_by_what_tells_however_long_its_error_is(size: int) -> None:
+    """Of a chain of exceptions the last one tells, which the beginning that is kept does not reach."""
+    first = 'Traceback (most recent call last):\n  File "x", line 1, in f\n    f()\nLookupError: first\n'
+    last = "\nDuring handling of the above exception, another exception occurred:\n\n" + first.replace(
+        "LookupError: first", "SyntaxError: last of 7"
+    )
+    frame = '  File "y", line 22, in g\n    g()\n'
+    frames, rest = divmod(size - len(first + last), len(frame))
+    text = first + last.replace("    f()\n", f"    f({'x' * rest})\n{frame * frames}")
+    assert len(text) == size
+    group = groups.Group(fingerprint(text), normalised(text))
+    group.died(dead(FAILED, text))
+    assert group.said(str) == group.text
+    assert group.text.startswith("SyntaxError: last of <n>")

@@ -218,7 +218,7 @@ def noisy_sentence(shares: pd.DataFrame) -> str:
     """Who takes much of the workers."""
     loud = shares[shares["noisy"].notna()]
     if loud.empty:
-        return "No tag takes more than a tenth of the workers, or is the only one"
+        return "No tag takes more than a tenth of the workers away from others"
     named = [f"{row.label} ({row.noisy})" for row in loud.head(5).itertuples()]
     more = f" and {plural(len(loud) - 5, 'more tag')}" if len(loud) > 5 else ""
     takes = "takes" if len(loud) == 1 else "take"
