@@ -54,7 +54,7 @@ def panel(target: Target) -> None:
 def facts(task: Task) -> None:
     """What there is to say in a line or two."""
     told = [
-        f"{task.attempts} of {task.max_attempts} attempts used in cycle {task.cycle}",
+        f"{task.attempts} of {plural(task.max_attempts, 'attempt')} used in cycle {task.cycle}",
         f"{plural(task.leases, 'lease')} in all",
         f"pushed {task.created_at:%Y-%m-%d %H:%M:%S} UTC",
     ]
@@ -78,7 +78,10 @@ def story(task: Task, masked: tuple[str, ...], at: datetime) -> None:
     if task.error and task.error != task.reason:
         st.markdown("**Last error**")
         tall = task.error.count("\n") > 12 or len(task.error) > 1_000
-        st.code(safe_text(task.error), language=None, wrap_lines=True, height=TALL if tall else "content")
+        lines = (
+            task.error.count("\n") > 0
+        )  # wrapped, the carets of a traceback would stand elsewhere
+        st.code(safe_text(task.error), language=None, wrap_lines=not lines, height=TALL if tall else "content")
     if masked:
         st.text(f"{plural(len(masked), 'field is', 'fields are')} masked: {one_line(', '.join(masked))}")
     payload(task)

@@ -146,7 +146,8 @@ def _perform(targets: tuple[Target, ...], question: int) -> None:
     """Callback of the confirmation."""
     if control.answered(question):
         return
-    seconds, reason = float(st.session_state["extend-ttl"]), str(st.session_state["extend-reason"]).strip()
+    seconds = float(st.session_state.get("extend-ttl", LONGER))
+    reason = str(st.session_state.get("extend-reason", "")).strip()
     st.session_state.pop("undone:inflight", None)
     st.session_state["outcome:inflight"] = (Verb.EXTEND, control.act(Verb.EXTEND, targets, reason, ttl=seconds))
     triage.refresh(State.INFLIGHT)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import code, now, parts, signin
+from app import code, now, parts, past, signin
 
 ICON = Path(__file__).with_name("static") / "icon.png"
 
@@ -25,10 +25,10 @@ old = st.Page(parts.elsewhere, title="Overview ", url_path="overview", visibilit
 page = st.navigation([*shown, old], position="top")
 if page is old:
     st.switch_page(pages["Overview"], query_params=st.query_params.to_dict())
-aim = now.aim()
 parts.entering(page.title)
-now.bar(page.title, bound=aim is None)
-parts.filters(page.title, bound=aim is None, more=lambda: code.offer(page.title))
-if aim is not None:
-    st.switch_page(pages[aim.page], query_params=parts.address() | dict(aim.given))
+now.bar(page.title)
+if (aim := now.aim()) is not None:
+    now.go(parts.link(pages[aim.page].url_path, parts.address() | dict(aim.given)))
+    st.stop()
+parts.filters(page.title, more=lambda: (past.offer(page.title), code.offer(page.title)))
 page.run()

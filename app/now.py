@@ -10,6 +10,9 @@ from queue_core import InvalidArgument, QueueError, frames
 from queue_core.frames import LEVELS, Level, Verdict, address_text, error_line, one_line, short_address
 from queue_core.task import parse_id
 
+_go = st.components.v2.component(
+    "queue_core_go", js="export default ({ data }) => { window.location.assign(data.to); }", isolate_styles=False
+)
 OWN_ANSWER = ("Overview",)  # pages that say by themselves how the queue is
 HELP = (
     "The id of a task opens it, the exact name of a tag opens that. Anything else is a filter: it opens the dead "
@@ -25,8 +28,8 @@ class Aim:
     given: Mapping[str, str] = field(default_factory=dict)
 
 
-def bar(page: str, bound: bool = True) -> None:
-    """The line, renewed every two seconds while the page is live. ``bound`` as for ``parts.filters``."""
+def bar(page: str) -> None:
+    """The line, renewed every two seconds while the page is live."""
     back = past.entering(page)
     with st.container(horizontal=True, vertical_alignment="center", key="now"):
         state = st.container(key="now-state-place")
@@ -34,7 +37,7 @@ def bar(page: str, bound: bool = True) -> None:
             past.not_live()
         else:
             st.toggle(
-                "Live", value=True, key="live", bind="query-params" if bound else None,
+                "Live", value=True, key="live", bind="query-params",
                 help=f"Refresh every {parts.REFRESH:.0f} s",
             )  # fmt: skip
         st.text_input(
@@ -88,7 +91,7 @@ def _who() -> str:
 
 
 def _find(page: str) -> None:
-    """Callback of the box: where to go is done at the beginning of the run that follows."""
+    """Callback of the box: the run that follows takes a person there."""
     text = str(st.session_state["find"]).strip()
     st.session_state["find"] = ""
     if not text:
@@ -120,3 +123,9 @@ def aim() -> Aim | None:
     """Where a person is to be taken in this run."""
     found: Aim | None = st.session_state.pop("aim", None)
     return found
+
+
+def go(link: str) -> None:
+    """Open another page as its address does. Within a session, parts of the old page that renew themselves meanwhile
+    may reach the browser among those of the new one, and break it."""
+    _go(key="go", data={"to": link})

@@ -6,6 +6,7 @@ from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlencode
 
 import pandas as pd
 import streamlit as st
@@ -22,6 +23,7 @@ OVER_TIME = ("Overview", "Tag")  # pages that look back
 OF_ONE = ("Task", "Operations")  # pages that are of no tag
 WITH_ROWS = ("Overview", "Fairness", "In flight")  # pages with rows to search in
 BOUND = {"tag": None, "text": "", "span": RECENT, "live": True}  # what the address keeps, and what it leaves out
+FILTERS = ("tag", "text")  # what goes along from page to page
 STYLE = Path(__file__).with_name("style.css").read_text()
 ICONS = {
     Level.EMPTY: ":gray[:material/inbox:]",
@@ -42,33 +44,37 @@ def style() -> None:
 
 def entering(page: str) -> None:
     """A page that is entered anew reads anew; frozen tables hold only while one stays on it."""
+    kept: dict[str, str | None] = st.session_state.get("kept", {})
     if st.session_state.get("page") != page:
         st.session_state["page"] = page
         for key in [key for key in st.session_state if str(key).startswith(("shown:", "outcome:", "undone:"))]:
             del st.session_state[key]
+        for name in FILTERS:  # a click may have come before the page that was left had told its filters to the address
+            if value := st.query_params.get(name) or st.session_state.get(name) or kept.get(name):
+                st.session_state[name] = value
+    st.session_state["kept"] = {name: st.session_state.get(name) for name in FILTERS}
 
 
-def filters(page: str, bound: bool = True, more: Callable[[], None] = lambda: None) -> None:
+def filters(page: str, more: Callable[[], object] = lambda: None) -> None:
     """One row, where there is something to filter; what is chosen stays in the address and from page to page.
 
-    A box has the same words in it on all pages, or what is chosen in it is lost on the way. Not ``bound``, the address
-    is about to change to that of another page. ``more`` draws what stands behind them.
+    A box has the same words in it on all pages, or what is chosen in it is lost on the way. ``more`` draws what stands
+    behind them.
     """
-    bind: Literal["query-params"] | None = "query-params" if bound else None
     with st.container(horizontal=True, vertical_alignment="center", key="filters"):
         if page not in OF_ONE:
             st.selectbox(
-                "Tag", _offered(), index=None, key="tag", bind=bind, accept_new_options=True, width=280,
+                "Tag", _offered(), index=None, key="tag", bind="query-params", accept_new_options=True, width=280,
                 placeholder="Tag", label_visibility="collapsed",
             )  # fmt: skip
         if page in WITH_ROWS:
             st.text_input(
-                "Text", key="text", bind=bind, width=280, placeholder="Search in the rows",
+                "Text", key="text", bind="query-params", width=280, placeholder="Search in the rows",
                 label_visibility="collapsed", icon=":material/filter_list:",
             )  # fmt: skip
         if page in OVER_TIME:
             st.segmented_control(
-                "Time", list(SPANS), default=RECENT, required=True, key="span", bind=bind,
+                "Time", list(SPANS), default=RECENT, required=True, key="span", bind="query-params",
                 label_visibility="collapsed",
             )  # fmt: skip
         more()
@@ -82,6 +88,13 @@ def address() -> dict[str, str]:
         for name, value in chosen.items()
         if value is not None and value != BOUND[name]
     }
+
+
+def link(path: str, query: Mapping[str, str]) -> str:
+    """Where a page is, on the host of the dashboard."""
+    base = st.get_option("server.baseUrlPath").strip("/")
+    words = urlencode(query, errors="replace")
+    return f"{'/' if base else ''}{base}/{path}{'?' if words else ''}{words}"
 
 
 def elsewhere() -> None:
@@ -293,9 +306,7 @@ def grid(
 
 
 def _task_page(id: str) -> str:
-    """Where the page of a task is, below the address of the dashboard."""
-    base = st.get_option("server.baseUrlPath").strip("/")
-    return f"{'/' if base else ''}{base}/task?task={id}" if id else ""
+    return link("task", {"task": id}) if id else ""
 
 
 def _id_in(link: str) -> str:

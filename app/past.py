@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from app import data, parts
-from queue_core import frames
+from queue_core import QueueError, frames
 from queue_core.frames import TagThen, TurnsThen, duration, series_frame, series_totals_frame
 
 STEPS = 180  # positions of the slider, about
@@ -42,7 +42,7 @@ def page(
     """A page of now, or, when a time is chosen (``?at=``), what was then, once. ``run`` runs what is of now."""
     at = chosen()
     if at is None:
-        run(lambda: _now(body, reach))
+        run(body)
         return
     parts.frozen(lambda: _slider(at, reach))
     parts.frozen(lambda: then(at))
@@ -61,6 +61,18 @@ def entering(page: str) -> bool:
     back = chosen() is not None
     st.session_state["past:at"] = st.query_params["at"] if back else None
     return back
+
+
+def offer(page: str) -> None:
+    """The way back in time, on a page that looks back where anything is kept of it."""
+    if page not in PAGES or chosen() is not None:
+        return
+    try:
+        known = (journal_reach if page == "Fairness" else history_reach)()
+    except QueueError:  # the page itself says what is wrong
+        return
+    if known is not None:
+        st.button("Look back", icon=":material/history:", key="look-back", on_click=_go, args=(known[1],))
 
 
 def not_live() -> None:
@@ -84,17 +96,6 @@ def chosen() -> datetime | None:
         return None
     now = datetime.now(UTC)
     return min(max(at, now - LONGEST), now)
-
-
-def _now(body: Callable[[], None], reach: Reach) -> None:
-    """The live page, with the way back in time on top of it."""
-    top = st.container()
-    body()
-    known = reach()
-    if known is not None:
-        look = top.button("Look back", icon=":material/history:", key="look-back", on_click=_go, args=(known[1],))
-        if look:
-            st.rerun()  # the whole page: it is live no more
 
 
 def _slider(at: datetime, reach: Reach) -> None:

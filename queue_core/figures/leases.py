@@ -26,6 +26,8 @@ from queue_core.figures.base import (
 )
 from queue_core.frames import one_line, plural
 
+LEAST = 0.005  # of the whole width
+
 
 def lease_ages(leases: pd.DataFrame, rows: int = TOP) -> go.Figure:
     """The oldest leases, each from its begin to its end on a line where 0 is now, with its last heartbeat as a tick.
@@ -36,7 +38,8 @@ def lease_ages(leases: pd.DataFrame, rows: int = TOP) -> go.Figure:
         return no_data("no data: no leases to show")
     some = leases.sort_values("age", ascending=False, kind="stable").head(rows)
     labels = [f"{row.label} · {one_line(row.owner, 18)} · {row.id[-4:]}" for row in records(some)]
-    good, over = (_spans(some, labels, expired) for expired in (False, True))
+    least = LEAST * float(some["age"].max() + some["expires_in"].clip(lower=0.0).max())
+    good, over = (_spans(some, labels, expired, least) for expired in (False, True))
     beats = tick_trace([-silence for silence in some["silence"]], labels, 12, ACCENT)
     ticks, words = span_ticks(max(float(some["age"].max()), float(some["expires_in"].max()), 1.0))
     axis = {
@@ -50,8 +53,8 @@ def lease_ages(leases: pd.DataFrame, rows: int = TOP) -> go.Figure:
     )  # fmt: skip
 
 
-def _spans(some: pd.DataFrame, labels: Sequence[str], expired: bool) -> dict[str, Any]:
-    """A bar from begin to end for each lease that has run out, or has not."""
+def _spans(some: pd.DataFrame, labels: Sequence[str], expired: bool, least: float) -> dict[str, Any]:
+    """A bar from begin to end for each lease that has run out, or has not, at least ``least`` seconds wide."""
     rows = [(row, label) for row, label in zip(records(some), labels, strict=True) if row.expired == expired]
     left = "over for" if expired else "time left"
     hovers = [
@@ -61,7 +64,7 @@ def _spans(some: pd.DataFrame, labels: Sequence[str], expired: bool) -> dict[str
     ]
     return {
         "type": "bar", "orientation": "h", "width": 0.6, "y": [plain(label) for _, label in rows],
-        "base": [-row.age for row, _ in rows], "x": [max(row.age + row.expires_in, 0.0) for row, _ in rows],
+        "base": [-row.age for row, _ in rows], "x": [max(row.age + row.expires_in, least) for row, _ in rows],
         "marker": {"color": RED if expired else GREY, "opacity": 0.55}, "hoverinfo": "text",
         "hovertext": list(map(plain, hovers)),
     }  # fmt: skip

@@ -160,6 +160,8 @@ def plan_facts(plan: Plan, at: datetime, mask: Redactor | None = None) -> list[t
     facts = []
     if plan.where is not None:
         facts.append(("Where", one_line(mask.text(plan.where)) or "everything there was"))
+    elif not plan.undo_of:
+        facts.append(("Where", "the tasks that were chosen"))
     if plan.reason:
         facts.append(("Reason", one_line(mask.text(plan.reason))))
     if options.tag is not None:
@@ -194,7 +196,7 @@ def _selection(summary: dict[str, object]) -> list[tuple[str, str]]:
     tags, known = summary.get("tags"), summary.get("tags_in_all")
     if not isinstance(tags, dict) or not tags:
         return []
-    named = [f"{tag_label(tag)} {count:,}" for tag, count in list(tags.items())[:NAMED]]
+    named = [f"{tag_label(tag)}: {count:,}" for tag, count in list(tags.items())[:NAMED]]
     more = int(str(known)) - len(named)
     facts = [("Tags", ", ".join(named + ([f"and {plural(more, 'more tag')}"] if more > 0 else [])))]
     if summary.get("oldest"):

@@ -108,7 +108,8 @@ def fairness_sentence(snapshot: Snapshot, shares: pd.DataFrame | None) -> str:
     if snapshot.ring.next is None:
         turn = "Nobody can be served now"
     else:
-        turn = f"{tag_label(snapshot.ring.next)} is next, one of {plural(ready, 'tag')} that can be served"
+        among = f"one of {ready:,} tags" if ready > 1 else "the only tag"
+        turn = f"{tag_label(snapshot.ring.next)} is next, {among} that can be served"
     if shares is None:
         return f"{turn}; this store keeps no journal, so it cannot be told who was served"
     if shares.empty:
@@ -155,6 +156,8 @@ def dead_sentence(snapshot: Snapshot) -> str:
     letters, label = plural(snapshot.dead, "dead letter"), tag_label(worst.name)
     if len(tags) == 1:
         return f"{letters}, of {label}" if snapshot.dead == 1 else f"{letters}, all of {label}"
+    if worst.dead == 1:
+        return f"{letters}, each of another tag"
     return f"{letters} in {len(tags):,} tags; most are of {label}: {worst.dead:,}"
 
 

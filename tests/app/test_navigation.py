@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from driving import MAIN, again, visit, words
@@ -27,7 +28,25 @@ def fill(queue: Queue) -> str:
 
 
 def find(app: AppTest, text: str) -> AppTest:
-    return app.text_input(key="find").set_value(text).run()
+    """Write into the box that finds things, and be where that leads, as by a browser."""
+    app.text_input(key="find").set_value(text).run()
+    sent = [
+        json.loads(element.proto.json)
+        for element in app.get("bidi_component")
+        if element.proto.component_name == "queue_core_go"
+    ]
+    return opened(sent[0]["to"]) if sent else app
+
+
+def opened(link: str) -> AppTest:
+    """The page at an address, in a session of its own."""
+    data.forget()
+    path, _, query = link.removeprefix("/").partition("?")
+    app = AppTest.from_file(str(MAIN), default_timeout=60)
+    for name, value in parse_qsl(query):
+        app.query_params[name] = value
+    app.run()
+    return app.switch_page(f"views/{path}.py").run() if path else app
 
 
 def page_of(app: AppTest) -> str:
@@ -121,11 +140,17 @@ def test_finding_keeps_the_other_filters(queue: Queue) -> None:
     app = visit("overview")
     app.selectbox(key="tag").set_value("acme").run()
     app.toggle(key="live").set_value(False).run()
-    find(app, id)
+    app = find(app, id)
     assert page_of(app) == "Task"
     assert app.toggle(key="live").value is False
     app.switch_page("views/overview.py").run()
     assert parts_tag(app) == "acme"
+
+
+@pytest.mark.parametrize("tag", ["a b&c=d", "50 %", "ü/?#", "\ud800", "+"])
+def test_what_is_found_is_in_the_address_as_it_is(tag: str) -> None:
+    path, _, query = parts.link("tag", {"tag": tag}).partition("?")
+    assert (path, parse_qsl(query)) == ("/tag", [("tag", tag.replace("\ud800", "?"))])
 
 
 def test_nothing_is_found_for_nothing(queue: Queue) -> None:

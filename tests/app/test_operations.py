@@ -91,7 +91,7 @@ def test_a_link_opens_a_plan(queue: Queue) -> None:
     assert f"Plan {number}, redrive: ready, 0 of 3 moved, 3 not reached" in told
     assert "mended" in told
     assert "abcdefgh12345678" not in told
-    assert "acme 3" in told
+    assert "acme: 3" in told
     assert "by ann@example.org (operator, cli)" in told
 
 
