@@ -19,7 +19,7 @@ ORDER = [
     "snapshot", "fairness", "codec", "keys", "stores.base", "stores.engine", "stores.control", "stores.embedded",
     "stores.memory", "stores.lmdb", "stores.files", "stores", "check", "query", "redact", "queue", "", "aio",
     "backup", "control", "worker", "prometheus", "frames", "figures", "simulate",
-    "notebook", "census", "cli", "__main__",
+    "census", "notebook", "cli", "__main__",
 ]  # fmt: skip
 EVERYWHERE = {"errors", "task", "snapshot", "frames", "figures"}  # what all of the app may import
 ACTING = {"control", "plans"}  # what the module of the app that acts may import as well
