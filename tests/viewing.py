@@ -8,43 +8,43 @@ import heapq
 import time
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from urllib.parse import urlencode
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.sync.client import connect
+from websockets.typing import Origin, Subprotocol
 
 PATIENCE = 60.0  # seconds for a run of a page
 
 
 class Viewer:
-    """One session with a dashboard at ``address`` (http://…). ``received`` counts bytes of the protocol, ``runs``
-    the runs of the page and of its parts, ``slowest`` is the longest in seconds, ``elements`` is what is shown, by its
-    place."""
+    """One session with a dashboard at ``address`` (http://…). ``received`` counts bytes of the protocol, ``runs`` the
+    runs of the page and of its parts; ``slowest`` is the longest, in seconds."""
 
     def __init__(self, address: str, page: str = "", **query: str) -> None:
-        self._socket = connect(
+        self._connection = connect(
             address.replace("http", "ws", 1) + "/_stcore/stream",
-            subprotocols=["streamlit"],  # type: ignore[list-item]
+            subprotocols=[Subprotocol("streamlit")],
             max_size=None,
-            origin=address,  # type: ignore[arg-type]
+            origin=Origin(address),
         )
         self._page, self._query, self._hash = page, urlencode(query), ""
         self._due: list[tuple[float, float, str]] = []  # when a part is to be renewed, how often, and which
         self._renewed: set[str] = set()
-        self.elements: dict[tuple[int, ...], Any] = {}
         self.received = self.runs = 0
         self.slowest = 0.0
 
     def __enter__(self) -> Self:
+        self._socket = self._connection.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._socket.close()
+        self._connection.__exit__(kind, error, traceback)
 
     def load(self, widgets: Iterable[WidgetState] = ()) -> float:
         """Run the whole page, with these widgets as they are said to be; the seconds that it took."""
@@ -62,13 +62,6 @@ class Viewer:
             self._run(part)
         time.sleep(max(end - time.monotonic(), 0.0))
 
-    def find(self, kind: str, key: str) -> Any:
-        """The element of this kind (button, text_input, …) with this key. Raises KeyError."""
-        for element in self.elements.values():
-            if element.WhichOneof("type") == kind and getattr(element, kind).id.endswith(f"-{key}"):
-                return getattr(element, kind)
-        raise KeyError(f"there is no {kind} {key!r} on this page")
-
     def _run(self, part: str, widgets: Iterable[WidgetState] = ()) -> float:
         ask = BackMsg()
         state = ask.rerun_script
@@ -78,7 +71,7 @@ class Viewer:
         if part:
             state.fragment_id, state.is_auto_rerun = part, True
         else:
-            self._due, self._renewed, self.elements = [], set(), {}
+            self._due, self._renewed = [], set()
         begun = time.monotonic()
         self._socket.send(ask.SerializeToString())
         while not self._take(self._receive()):
@@ -101,10 +94,8 @@ class Viewer:
         match told.WhichOneof("type"):
             case "navigation":
                 self._hash = told.navigation.page_script_hash
-            case "delta" if told.delta.WhichOneof("type") == "new_element":
-                element = told.delta.new_element
-                assert element.WhichOneof("type") != "exception", element.exception.message
-                self.elements[tuple(told.metadata.delta_path)] = element
+            case "delta":
+                assert not told.delta.new_element.HasField("exception"), told.delta
             case "auto_rerun" if told.auto_rerun.fragment_id not in self._renewed:
                 again = told.auto_rerun
                 self._renewed.add(again.fragment_id)
@@ -112,5 +103,5 @@ class Viewer:
             case "stop_auto_rerun":
                 self._renewed -= set(told.stop_auto_rerun.fragment_ids)
             case "script_finished":
-                return True
+                return bool(told.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN)
         return False

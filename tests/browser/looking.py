@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import ConsoleMessage, Dialog, Locator, Page, expect
 
 from queue_core import Queue
 
@@ -45,11 +46,52 @@ def wait_until_healthy(process: subprocess.Popen[bytes], address: str) -> None:
             time.sleep(0.1)
 
 
+@contextmanager
+def dashboard(queue: Queue, log: Path, **environment: str) -> Iterator[Server]:
+    """While inside, a dashboard of this queue. Its log must have no error of this project in the end."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", str(MAIN), "--server.port", str(port)]
+    variables = {**os.environ, "QUEUE_URL": queue.url, **environment}
+    with log.open("w+") as told:
+        process = subprocess.Popen(command, cwd=MAIN.parents[1], env=variables, stdout=told, stderr=subprocess.STDOUT)
+        try:
+            address = f"http://127.0.0.1:{port}"
+            wait_until_healthy(process, address)
+            yield Server(address, queue, process)
+        finally:
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+            process.wait(10)
+        told.seek(0)
+        assert raised(told.read()) == []
+
+
 def raised(log: str) -> list[str]:
     """The lines of this project in tracebacks of a server's log. Streamlit has some of its own: of connections that end
     while it waits for them."""
     own = tuple(f'File "{MAIN.parents[1] / name}/' for name in ("app", "queue_core"))
     return [line for line in map(str.strip, log.splitlines()) if line.startswith(own)]
+
+
+def listening(page: Page) -> list[str]:
+    """The errors of a page from now on: what was raised, written to the console as an error, or asked in a box."""
+    errors: list[str] = []
+
+    def written(said: ConsoleMessage) -> None:
+        searched = "/_stcore/" in said.location["url"]  # Streamlit looks for its server below the page first
+        if said.type == "error" and not (searched and "404" in said.text):
+            errors.append(f"{said.text} ({said.location['url']})")
+
+    def asked(dialog: Dialog) -> None:
+        errors.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", written)
+    page.on("dialog", asked)
+    return errors
 
 
 def visit(page: Page, server: Server, path: str) -> None:
