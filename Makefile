@@ -26,7 +26,7 @@ test: $(VENV)/.test-ready ## Run the tests; some need a Chromium (CHROMIUM=path)
 	echo "No Chromium found: downloading one into $(VENV)."; \
 	PLAYWRIGHT_BROWSERS_PATH=$(VENV)/browsers $(BIN)/playwright install --only-shell chromium >/dev/null 2>&1 \
 		|| echo "The download failed: browser tests will be left out."
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 bench: $(VENV)/.test-ready ## Measure against a bare LMDB put-and-commit
 	@$(BIN)/python tests/benchmarks/bench.py
@@ -43,7 +43,7 @@ notebooks: $(VENV)/.run-ready ## Run the notebooks into build/notebooks/*.html (
 	@sockets=$$(mktemp -d) && trap 'rm -rf "$$sockets"' EXIT && PLOTLY_RENDERER=notebook $(BIN)/jupyter nbconvert \
 		--to html --execute --KernelManager.transport=ipc --KernelManager.ip="$$sockets/kernel" \
 		--log-level WARN --output-dir build/notebooks notebooks/*.ipynb
-	@echo "Open build/notebooks/backlog.html and build/notebooks/fairness.html in a browser."
+	@echo "Open the pages in build/notebooks in a browser."
 
 clean: ## Remove the environment, caches and built files; var/ (the demo's queue) stays
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
