@@ -1,5 +1,6 @@
 """One handle per directory and process: opened twice, replaced, forked."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -150,6 +151,24 @@ def test_a_removed_or_replaced_directory_is_store_gone(tmp_path: Path, replace: 
         fresh.push(3)
         assert fresh.check() == []
         fresh.close()
+
+
+def test_a_directory_that_goes_while_its_room_is_asked_is_store_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "q"
+    queue = open_queue(store)
+    told = os.statvfs
+
+    def late(path: str) -> os.statvfs_result:
+        shutil.rmtree(store)
+        return told(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "statvfs", late)
+        with pytest.raises(StoreGone, match="removed or replaced"):
+            queue.storage()
+    queue.close()
 
 
 # --- fork -----------------------------------------------------------------------------------------

@@ -178,7 +178,10 @@ class Environment:
         except FileNotFoundError:
             same = False
         if not same:
-            raise StoreGone(f"{self.path} was removed or replaced since it was opened: open the queue again")
+            raise self._removed()
+
+    def _removed(self) -> StoreGone:
+        return StoreGone(f"{self.path} was removed or replaced since it was opened: open the queue again")
 
     def _adopt(self) -> None:
         """Take over the size that another process has given the map."""
@@ -230,8 +233,11 @@ class Environment:
     def room(self) -> tuple[int, int, int]:
         """Bytes of the pages that hold something, of the file, and the most that the disk and the map allow."""
         self.last_txnid()  # a directory that is gone has no room to tell of
-        disk = os.statvfs(self.path)
-        file = os.stat(self.file).st_size
+        try:
+            disk = os.statvfs(self.path)
+            file = os.stat(self.file).st_size
+        except FileNotFoundError:  # it went just now
+            raise self._removed() from None
         return self._used(), file, min(self.max_size, file + disk.f_bavail * disk.f_frsize)
 
     def _used(self) -> int:
