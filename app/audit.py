@@ -57,7 +57,7 @@ def _shown(page: AuditPage, kept: Pages) -> None:
         st.button("Newest", icon=":material/refresh:", key="audit-newest", on_click=_first)
         st.button(
             "Older", icon=":material/chevron_right:", key="audit-older", disabled=page.before is None,
-            on_click=kept.begins.append, args=(page.before,),
+            on_click=_older, args=(kept, page.before),
         )  # fmt: skip
         for kind, mime in (("csv", "text/csv"), ("ndjson", "application/x-ndjson")):
             st.download_button(
@@ -75,6 +75,12 @@ def _news(page: AuditPage) -> None:
     newer = data.read(lambda view: view.reader.meta.audits) - page.total
     told = f"{plural(len(page.frame), 'entry', 'entries')} of {page.total:,}, {page.looked:,} looked at"
     st.text(f"{told}; {newer:,} newer" if newer else told)
+
+
+def _older(kept: Pages, before: int | None) -> None:
+    """Callback: to the page behind. The second of two quick clicks may find none, or that it is there already."""
+    if before is not None and before not in kept.begins:
+        kept.begins.append(before)
 
 
 def _first() -> None:

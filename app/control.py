@@ -305,22 +305,28 @@ def take_back(number: int) -> Undone:
     return Undone(words, plan.moved == plan.selected, tuple(plan_words(plan)[1:]))
 
 
-def stop(number: int, reason: str = "") -> Plan:
+def stop(number: int, reason: str = "") -> None:
     """No further task of the plan is moved. Raises Conflict."""
-    return _as_operator(lambda operator: operator.stop(number, reason))
+    try:
+        _as_operator(lambda operator: operator.stop(number, reason))
+    except Conflict as error:
+        if error.state != PlanState.STOPPED:  # else it was clicked twice
+            raise
 
 
 @st.cache_resource(show_spinner=False)
-def _runs() -> dict[tuple[str, int], "Running"]:
-    """Runs of this server, by queue and plan: shared by all sessions, so that a page that is left stops none."""
+def _runs() -> dict[tuple[tuple[str, int], int], "Running"]:
+    """Runs of this server, by store and plan: shared by all sessions, so that a page that is left stops none."""
     return {}
 
 
 class Running:
-    """A plan that runs beside the pages. ``error`` tells why it ended early, in words."""
+    """A plan that runs beside the pages. ``error`` tells why it ended early, in words; ``refused`` is set when it never
+    began."""
 
     def __init__(self, url: str, number: int, operator: Callable[[Queue], Operator]) -> None:
         self.error = ""
+        self.refused: Conflict | None = None
         self._thread = threading.Thread(
             target=self._run, args=(url, number, operator), name=f"plan {number}", daemon=True
         )
@@ -338,7 +344,7 @@ class Running:
         try:
             data.with_queue_at(url, lambda queue: operator(queue).run(number))
         except QueueError as error:
-            self.error = error_line(error)
+            self.error, self.refused = error_line(error), error if isinstance(error, Conflict) else None
         finally:
             data.forget()
 
@@ -346,20 +352,26 @@ class Running:
 def start(number: int, wait: float = 1.0) -> None:
     """Run a plan, or go on with it, beside the pages; ``wait`` up to so many seconds for its end.
 
-    It goes on when the page is left. When the server ends, it can be resumed from anywhere.
+    It goes on when the page is left. When the server ends, it can be resumed from anywhere. Raises Conflict when it
+    cannot be run, as somebody else runs it, or has.
     """
     who, what = actor(), role()
     if not may("run"):
         _as_operator(lambda operator: operator.run(number))  # says who may
+    before = _runs().get((data.store(), number))
+    if before is not None and before.alive:  # it was clicked twice
+        return
     running = Running(data.url(), number, lambda queue: Operator(queue, who, what, origin=ORIGIN))
-    _runs()[data.url(), number] = running
     running.wait(wait)
     data.forget()
+    if running.refused is not None:  # this is for who asked, and no trouble of the plan
+        raise running.refused
+    _runs()[data.store(), number] = running
 
 
 def trouble(number: int) -> str:
     """Why the last run of a plan by this server ended early; nothing when it did not."""
-    running = _runs().get((data.url(), number))
+    running = _runs().get((data.store(), number))
     return one_line(running.error) if running is not None else ""
 
 

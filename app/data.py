@@ -68,6 +68,7 @@ class Handle:
         self._url = url
         self._lock = threading.Lock()
         self._queue: Queue | None = None
+        self.gone = 0  # stores that were removed
 
     def queue(self) -> Queue:
         with self._lock:
@@ -88,6 +89,7 @@ class Handle:
         with self._lock:
             if self._queue is gone:
                 self._queue = None
+                self.gone += 1
                 gone.close()
                 _history.clear()
 
@@ -95,6 +97,12 @@ class Handle:
 @st.cache_resource(show_spinner=False)
 def handle(url: str) -> Handle:
     return Handle(url)
+
+
+def store() -> tuple[str, int]:
+    """Which store is looked at: its address, and how many were removed there before. What is kept of one that is gone
+    tells nothing of the next."""
+    return url(), handle(url()).gone
 
 
 def with_queue(use: Callable[[Queue], T]) -> T:
@@ -174,7 +182,7 @@ def overview() -> Snapshot:
 
 def measured(seconds: float) -> Overview:
     """The same, and what happened in so many seconds up to then."""
-    return _overviews.get((url(), seconds), lambda: _overview(url(), seconds))
+    return _overviews.get((store(), seconds), lambda: _overview(url(), seconds))
 
 
 def _overview(url: str, seconds: float) -> Overview:
@@ -205,12 +213,12 @@ def _frames(series: Series, step: float) -> tuple[pd.DataFrame, pd.DataFrame]:
 def tags(shown: Overview) -> pd.DataFrame:
     """Its tags as a frame."""
     snapshot = shown.snapshot
-    return _tag_frames.get((url(), snapshot.at), lambda: tags_frame(snapshot))
+    return _tag_frames.get((store(), snapshot.at), lambda: tags_frame(snapshot))
 
 
 def rotation() -> Rotation:
     """The ring and the last serves, judged."""
-    return _rotations.get(url(), lambda: _rotation(url()))
+    return _rotations.get(store(), lambda: _rotation(url()))
 
 
 def _rotation(url: str) -> Rotation:
@@ -240,7 +248,7 @@ def forget() -> None:
 
 def plans() -> PlansSeen:
     """The newest plans, and how work on the queue goes."""
-    return _plans.get(url(), lambda: read(plans_seen))
+    return _plans.get(store(), lambda: read(plans_seen))
 
 
 def keeps() -> Capabilities:
@@ -250,16 +258,16 @@ def keeps() -> Capabilities:
 
 def one_tag(name: str, seconds: float) -> TagStory:
     """Everything about the tag of exactly this name, its history of so many seconds, from one view."""
-    return _tags.get((url(), name, seconds), lambda: read(lambda view: tag_story(view, name, seconds)))
+    return _tags.get((store(), name, seconds), lambda: read(lambda view: tag_story(view, name, seconds)))
 
 
 def room() -> tuple[Storage, Storage, float]:
     """The room that the store takes, what it took when this server looked first, and the seconds since then."""
     now = with_queue(lambda queue: queue.storage())
-    first, at = _first_room(url(), now)
+    first, at = _first_room(store(), now)
     return now, first, time.monotonic() - at
 
 
 @st.cache_resource(show_spinner=False)
-def _first_room(url: str, _now: Storage) -> tuple[Storage, float]:
+def _first_room(store: tuple[str, int], _now: Storage) -> tuple[Storage, float]:
     return _now, time.monotonic()

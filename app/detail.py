@@ -78,9 +78,7 @@ def story(task: Task, masked: tuple[str, ...], at: datetime) -> None:
     if task.error and task.error != task.reason:
         st.markdown("**Last error**")
         tall = task.error.count("\n") > 12 or len(task.error) > 1_000
-        lines = (
-            task.error.count("\n") > 0
-        )  # wrapped, the carets of a traceback would stand elsewhere
+        lines = task.error.count("\n") > 0  # wrapped, the carets of a traceback would stand elsewhere
         st.code(safe_text(task.error), language=None, wrap_lines=not lines, height=TALL if tall else "content")
     if masked:
         st.text(f"{plural(len(masked), 'field is', 'fields are')} masked: {one_line(', '.join(masked))}")
@@ -214,7 +212,11 @@ def _save(id: str, version: int, tag: str) -> None:
     """Callback: save what was looked at, and redrive it when that is wanted."""
     if "shown:edit" not in st.session_state:  # the second of two quick clicks
         return
-    text, _, _ = st.session_state["shown:edit:looked"]
+    text = str(st.session_state.get(f"payload-{id}-{version}", ""))
+    looked = st.session_state.get("shown:edit:looked")
+    if looked is None or looked[0] != text:  # it was written on since: what is saved has been looked at
+        _look(id, version)
+        return
     reason = str(st.session_state.get("edit-reason", "")).strip()
     redrive = bool(st.session_state.get("edit-redrive", False))
     _close()
@@ -239,7 +241,7 @@ def _save(id: str, version: int, tag: str) -> None:
 
 def _undo(id: str, version: int, redrive: int | None) -> None:
     """Callback: the payload of before again."""
-    if st.session_state["outcome:edit"][-1] is None:  # the second of two quick clicks
+    if st.session_state.get("outcome:edit", (None,))[-1] is None:  # the second of two quick clicks
         return
     undone = control.take_back_edit(id, version, redrive)
     st.session_state["outcome:edit"] = (undone.whole, undone.words, undone.why, None)

@@ -134,10 +134,22 @@ def pager(state: State, read: Read, first: int) -> None:
     if len(begun) > 1 or behind[0] is not None:
         with st.container(horizontal=True, vertical_alignment="center", key="pages"):
             st.button("Newer", icon=":material/chevron_left:", key="page-back", disabled=len(begun) < 2,
-                      on_click=begun.pop)  # fmt: skip
+                      on_click=_back, args=(begun,))  # fmt: skip
             st.button("Older", icon=":material/chevron_right:", key="page-on", disabled=behind[0] is None,
-                      on_click=begun.append, args=(behind,))  # fmt: skip
+                      on_click=_on, args=(begun, behind))  # fmt: skip
             st.text(read.found.extent(first))
+
+
+def _back(begun: list[tuple[str | None, int]]) -> None:
+    """Callback: to the page before. The second of two quick clicks may find none."""
+    if len(begun) > 1:
+        begun.pop()
+
+
+def _on(begun: list[tuple[str | None, int]], behind: tuple[str | None, int]) -> None:
+    """Callback: to the page behind. The second of two quick clicks may find none, or that it is there already."""
+    if behind[0] is not None and behind not in begun:
+        begun.append(behind)
 
 
 # --- searching ------------------------------------------------------------------------------------
@@ -150,7 +162,7 @@ def box() -> str:
     with st.container(horizontal=True, vertical_alignment="center", key="searching"):
         where = st.text_input(
             "Filter", key="where", bind="query-params", placeholder="error:timeout tag:acme attempts>=3 payload.id:42",
-            label_visibility="collapsed", icon=":material/filter_alt:",
+            label_visibility="collapsed", icon=":material/filter_alt:", max_chars=parts.LONGEST,
         )  # fmt: skip
         with st.popover("How to filter", icon=":material/help:"):
             st.code(filter_help(), language=None)

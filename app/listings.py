@@ -85,7 +85,7 @@ def since(state: State, tag: str | None, shown: Listing) -> Since:
         fresh = data.overview()
         came, capped = _leased(fresh, tag) - _leased(shown.snapshot, tag), False
     else:
-        fresh, entries = _newest.get((data.url(), state, tag), lambda: _newest_entries(state, tag))
+        fresh, entries = _newest.get((data.store(), state, tag), lambda: _newest_entries(state, tag))
         came = sum(entry > shown.newest for entry in entries)
         capped = came == PIECE
     now = _count(fresh, state, tag)
@@ -129,7 +129,7 @@ def leased(tag: str | None, text: str, owner: str | None) -> Listing:
 
 def held(tag: str | None, text: str, owner: str | None) -> Listing:
     """The same, shared by all viewers."""
-    return _held.get((data.url(), tag, text, owner), lambda: leased(tag, text, owner))
+    return _held.get((data.store(), tag, text, owner), lambda: leased(tag, text, owner))
 
 
 def since_held(tag: str | None, text: str, owner: str | None, shown: Listing) -> Since:

@@ -42,7 +42,7 @@ def bar(page: str) -> None:
             )  # fmt: skip
         st.text_input(
             "Find", key="find", placeholder="Find a task, a tag, dead letters", label_visibility="collapsed",
-            icon=":material/search:", help=HELP, on_change=_find, args=(page,), width=280,
+            icon=":material/search:", help=HELP, on_change=_find, args=(page,), width=280, max_chars=parts.LONGEST,
         )  # fmt: skip
     with state:
         st.fragment(lambda: _state(page), run_every=None if back else parts.pace())()

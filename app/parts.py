@@ -17,6 +17,7 @@ from queue_core.frames import Level, Verdict, busiest, duration, error_line, one
 
 REFRESH = 2.0  # seconds
 TAGS_OFFERED = 200
+LONGEST = 5_000  # characters of what goes into an address: a server takes one of 64 kB, and an emoji is 12 bytes in it
 SPANS = {"15 min": 900.0, "2 h": 7_200.0, "24 h": 86_400.0, "30 days": 2_592_000.0}
 RECENT = "15 min"
 OVER_TIME = ("Overview", "Tag")  # pages that look back
@@ -114,15 +115,19 @@ def chosen_tag() -> str | None:
     label = st.session_state.get("tag")
     if label is None:
         return None
-    return next(iter(tags_called(label)), label)
+    called = tags_called(label)
+    return called[0] if len(called) == 1 else label  # of two that are called alike, neither is meant
 
 
 def tags_called(label: str) -> list[str]:
-    """The exact names of the tags that are called so on the pages: one, but when a name looks like a label."""
+    """The exact names of the tags that are called so on the pages, or else of the one that has this name: one, unless
+    the hashes in two labels are the same by chance."""
     tags = data.overview().tags
-    if label != tag_label("") and "… #" not in label:  # else it is the name itself
-        return [tag.name for tag in tags if tag.name == label]
-    return [tag.name for tag in tags if label in (tag.name, tag_label(tag.name))]
+    if label == tag_label("") or "… #" in label:  # else a tag that is called so has this name
+        called = [tag.name for tag in tags if tag_label(tag.name) == label]
+        if called:
+            return called
+    return [tag.name for tag in tags if tag.name == label]
 
 
 def chosen_span() -> float:

@@ -104,7 +104,7 @@ def _slider(at: datetime, reach: Reach) -> None:
         if known is not None:
             begin, end, step = _grid(min(known[0], at), max(known[1], at))
             key = f"past-{begin:%s}-{end:%s}"
-            st.session_state.setdefault(key, min(max(at.replace(tzinfo=None), begin), end))
+            st.session_state[key] = min(max(at.replace(tzinfo=None), begin), end)  # wherever the time came from
             st.slider(
                 "Time, UTC", begin, end, step=step, format="D MMM HH:mm:ss", key=key, on_change=_moved, args=(key,),
                 width=560,
@@ -163,47 +163,48 @@ def history_reach() -> tuple[datetime, datetime] | None:
 
 def overview(at: datetime, seconds: float) -> Then | None:
     """None where nothing was measured by then."""
-    return _overview(data.url(), at, seconds)
+    return _overview(data.store(), at, seconds)
 
 
 @st.cache_resource(ttl=KEPT, max_entries=64, show_spinner=False)
-def _overview(url: str, at: datetime, seconds: float) -> Then | None:
+def _overview(store: tuple[str, int], at: datetime, seconds: float) -> Then | None:
     series = data.read(lambda view: view.series(since=at - timedelta(seconds=10), until=at))
     totals = series_totals_frame(series)
     if totals.empty:
         return None
     last = totals.iloc[-1]
-    found = rotation(at)
-    served = "" if found is None else frames.words.then_sentence(frames.turns.around_frame(found.events, at))
     ended = (last["start"] + pd.Timedelta(seconds=last["seconds"])).to_pydatetime()
+    found, served = rotation(ended), ""
+    if found is not None:
+        served = frames.words.then_sentence(frames.turns.around_frame(found.events, ended), found.unseen)
     return Then(ended, last, frames.series.then_frame(series_frame(series, fields=FIELDS)), served)
 
 
 def journal_reach() -> tuple[datetime, datetime] | None:
     """As far as the journal reaches; None where there is none."""
-    return _journal_reach(data.url())
+    return _journal_reach(data.store())
 
 
 @st.cache_resource(ttl=KEPT, max_entries=8, show_spinner=False)
-def _journal_reach(url: str) -> tuple[datetime, datetime] | None:
+def _journal_reach(store: tuple[str, int]) -> tuple[datetime, datetime] | None:
     return data.read(frames.then.journal_span) if data.keeps().journal else None
 
 
 def rotation(at: datetime) -> TurnsThen | None:
     """None where the journal does not reach back to then."""
-    return _rotation(data.url(), at)
+    return _rotation(data.store(), at)
 
 
 @st.cache_resource(ttl=KEPT, max_entries=8, show_spinner="Reading the journal from then to now")
-def _rotation(url: str, at: datetime) -> TurnsThen | None:
+def _rotation(store: tuple[str, int], at: datetime) -> TurnsThen | None:
     return data.read(lambda view: frames.turns_then(view, at)) if data.keeps().journal else None
 
 
 def tag(name: str, at: datetime, seconds: float) -> TagThen:
     """One tag up to then."""
-    return _tag(data.url(), name, at, seconds)
+    return _tag(data.store(), name, at, seconds)
 
 
 @st.cache_resource(ttl=KEPT, max_entries=32, show_spinner=False)
-def _tag(url: str, name: str, at: datetime, seconds: float) -> TagThen:
+def _tag(store: tuple[str, int], name: str, at: datetime, seconds: float) -> TagThen:
     return data.read(lambda view: frames.tag_then(view, name, at, seconds))

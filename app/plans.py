@@ -123,7 +123,7 @@ def _one(number: int) -> None:
 def _with_trouble(plan: PlanSeen) -> Verdict:
     """The sentence, and why the last run from this server ended early."""
     trouble = control.trouble(plan.number)
-    if not trouble:
+    if not trouble or not plan.left:
         return plan.verdict
     return Verdict(Level.ATTENTION, plan.verdict.text, (*plan.verdict.reasons, f"Its last run ended early: {trouble}"))
 

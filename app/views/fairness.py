@@ -76,7 +76,7 @@ def then(at: datetime) -> None:
         st.text("The journal does not reach back to this time: what is older than its oldest event is not known.")
         return
     around = frames.turns.around_frame(found.events, at)
-    past.banner(at, frames.words.then_sentence(around))
+    past.banner(at, frames.words.then_sentence(around, found.unseen))
     shares, ring = frames.shares_then_frame(found, data.WINDOW), frames.ring_then_frame(found)
     left, right = st.columns(2)
     with left.container(border=True):

@@ -20,6 +20,7 @@ PREVIEW = 300  # characters of an error, a reason or a payload in a table
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _SPACE = re.compile(r"\s+")
 _EMPTY = "(empty tag)"
+_CUT = "… #"  # between the beginning of a name and its hash
 
 
 def safe_text(text: str, limit: int | None = None) -> str:
@@ -56,10 +57,10 @@ def tag_label(name: str) -> str:
     if len(name) <= LABEL and name.isascii() and name.isprintable() and " " not in name:  # as most are
         return name
     plain = _UNSAFE.sub("�", _SPACE.sub(" ", name[: LABEL + 1])).strip()
-    if plain == name and len(name) <= LABEL and name != _EMPTY:
+    if plain == name and len(name) <= LABEL and name != _EMPTY and _CUT not in name:  # else it looks like a label
         return name
     digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=3).hexdigest()
-    return f"{plain[: LABEL - 9]}… #{digest}"
+    return f"{plain[: LABEL - 9]}{_CUT}{digest}"
 
 
 def payload_preview(task: Task, limit: int = PREVIEW, mask: Redactor | None = None) -> str:

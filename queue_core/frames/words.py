@@ -270,8 +270,12 @@ def lease_lines(ids: dict[str, str], held: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def then_sentence(around: pd.DataFrame) -> str:
-    """Who was served last by a moment, and who came next in fact, of an around frame."""
+def then_sentence(around: pd.DataFrame, unseen: int = 0) -> str:
+    """Who was served last by a moment, and who came next in fact, of an around frame; ``unseen`` serves about then are
+    in no journal."""
+    if unseen:
+        are = "is" if unseen == 1 else "are"
+        return f"Who was served last by then is not known: {plural(unseen, 'serve')} about then {are} in no journal"
     before, after = around[~around["after"]], around[around["after"]]
     if before.empty:
         return "Nothing had been served by then, as far as the journal reaches"

@@ -2,15 +2,16 @@
 
 import json
 import re
+from hashlib import md5
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
-from driving import MAIN, again, visit, words
+from driving import MAIN, again, listed, visit, words
 from streamlit.testing.v1 import AppTest
 
-from app import code, data, now, parts
+from app import data, now, parts
 from queue_core import Item, Queue, StoreBusy, open_queue
 
 PAGES = ["overview", "fairness", "inflight", "dead", "tag", "task", "operations"]
@@ -186,14 +187,33 @@ def test_what_is_usual_is_left_out_of_the_address(monkeypatch: pytest.MonkeyPatc
     assert parts.address() == {}
 
 
-def test_two_tags_that_are_called_alike_are_told_apart(queue: Queue) -> None:
-    long = "x" * 100
-    label = parts.tag_label(long)
-    queue.push_many([("a", long), ("b", label)])
+@pytest.mark.parametrize("name", ["", "x" * 100, "a\nb"])
+def test_a_tag_that_is_named_as_another_is_called_is_told_apart(queue: Queue, name: str) -> None:
+    """What is chosen is what a page calls a tag, whatever others are named."""
+    label = parts.tag_label(name)
+    queue.push_many([("b", label), ("a", name)])
     data.forget()
-    assert parts.tags_called(label) == [long, label]
+    assert parts.tags_called(label) == [name]
+    assert parts.tags_called(parts.tag_label(label)) == [label]
+    for tag in (name, label):
+        queue.dead_letter(queue.tasks("pending", tag=tag).items[0].id, f"of {len(tag)}")
     app = AppTest.from_file(str(MAIN), default_timeout=60).run()
     app.session_state["tag"] = label
+    app.switch_page("views/dead.py").run()
+    assert list(listed(app)["reason"]) == [f"of {len(name)}"]
+
+
+def test_of_two_tags_that_are_called_alike_neither_is_meant(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when two hashes are the same by chance."""
+    monkeypatch.setattr("queue_core.frames.text.blake2b", lambda *_, **__: md5(b"", usedforsecurity=False))
+    for name in ("x" * 50, "x" * 60):
+        queue.dead_letter(queue.push(0, tag=name).id, "down")
+    label = parts.tag_label(name)
+    data.forget()
+    app = AppTest.from_file(str(MAIN), default_timeout=60).run()
+    app.session_state["tag"] = label
+    app.switch_page("views/dead.py").run()
+    assert listed(app).empty
     app.switch_page("views/tag.py").run()
     assert "2 tags are called" in words(app)
     assert not [button for button in app.button if "ause" in button.label]
@@ -217,24 +237,3 @@ def test_a_page_without_a_store_is_calm(name: str, tmp_path: Path, monkeypatch: 
         assert not again(app).exception
         assert "There is no queue here yet" not in words(app)
     data.handle(url).close()
-
-
-# --- as code --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("page", code.MAKERS)
-@pytest.mark.parametrize("tag", [None, "acme", "\0'\"odd"])
-def test_the_code_of_a_page_runs(queue: Queue, page: str, tag: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    fill(queue)
-    queue.push("x", tag="\0'\"odd")
-    data.forget()
-    monkeypatch.setattr(parts.st, "session_state", {"tag": tag})
-    cells = code.cells_of(page)
-    names: dict[str, Any] = {}
-    for cell in cells:
-        exec(compile(cell, page, "exec"), names)
-    names["queue"].close()
-    held = json.loads(code.notebook("A <title>", cells))
-    assert [cell["source"] for cell in held["cells"][1:]] == list(cells)
-    assert held["nbformat"] == 4
-    assert {cell["cell_type"] for cell in held["cells"]} == {"markdown", "code"}

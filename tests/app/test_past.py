@@ -68,6 +68,31 @@ def test_who_came_next_is_told_from_the_journal(moved: tuple[Queue, datetime]) -
     assert "the next serves went to " in told
 
 
+def test_who_was_served_last_is_of_the_time_that_is_shown(queue: Queue) -> None:
+    """A bucket is shown as it was at its end, whenever in it one looks."""
+    begun = (time.time_ns() // 10**9 // 10 - 60) * 10
+    now = [begun * SECOND + SECOND]
+    with open_queue(queue.url, clock=lambda: now[0]) as then:
+        then.push_many([("x", tag) for tag in "ab"])
+        then.ack(then.lease())
+        now[0] += 7 * SECOND
+        then.ack(then.lease())
+    app = at("overview", datetime.fromtimestamp(begun + 5, UTC))
+    assert f"As it was at {datetime.fromtimestamp(begun + 10, UTC):%Y-%m-%d %H:%M:%S} UTC" in words(app)
+    assert "Served last by then: b" in words(app)
+
+
+@pytest.mark.parametrize("page", ["overview", "fairness"])
+def test_who_was_served_last_is_not_known_without_a_journal(queue: Queue, page: str) -> None:
+    queue.push_many([("x", tag) for tag in "abc"])
+    queue.ack(queue.lease())
+    queue.configure(history=False)
+    queue.ack(queue.lease())
+    app = at(page, "2999-01-01T00:00:00Z")  # which is now
+    assert "Who was served last by then is not known: 1 serve about then is in no journal" in words(app)
+    assert "nobody has been served since" not in words(app)
+
+
 def test_later_and_back_to_now(moved: tuple[Queue, datetime]) -> None:
     _, begun = moved
     app = at("overview", begun + timedelta(seconds=100))
@@ -94,6 +119,15 @@ def test_the_slider_moves_the_time(moved: tuple[Queue, datetime]) -> None:
     assert not app.exception
     assert f"As it was at {begun + timedelta(seconds=200):%Y-%m-%d %H:%M:%S} UTC" in words(app)
     assert {metric.label: metric.value for metric in app.metric}["Pending"] == "40"
+
+
+def test_the_slider_stands_where_the_buttons_lead(moved: tuple[Queue, datetime]) -> None:
+    _, begun = moved
+    app = at("overview", begun + timedelta(seconds=200))
+    for key, seconds in (("earlier", 190), ("earlier", 180), ("later", 190)):
+        press(app, key)
+        assert app.slider[0].value == (begun + timedelta(seconds=seconds)).replace(tzinfo=None)
+        assert f"As it was at {begun + timedelta(seconds=seconds):%Y-%m-%d %H:%M:%S} UTC" in words(app)
 
 
 def test_the_rotation_as_it_was(moved: tuple[Queue, datetime]) -> None:
@@ -129,6 +163,27 @@ def test_an_empty_queue_has_no_past(queue: Queue) -> None:
     assert "Nothing is known of this time" in words(app)
     app = visit("fairness")
     assert not [button for button in app.button if button.key == "look-back"]
+
+
+def test_a_store_that_is_made_anew_has_no_past_of_the_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"lmdb://{tmp_path}/queue"
+    monkeypatch.setenv("QUEUE_URL", url)
+    moment = datetime.now(UTC) - timedelta(seconds=30)
+    with open_queue(url, durability="none", clock=lambda: time.time_ns() // 1_000 - MINUTE * SECOND) as old:
+        old.push("x", tag="old")
+        old.ack(old.lease())
+    for page in ("overview", "fairness"):
+        assert "Served last by then: old" in words(at(page, moment))
+    (tmp_path / "queue").rename(tmp_path / "old")
+    with open_queue(url, durability="none") as fresh:
+        fresh.push("x", tag="new")
+    for page in ("overview", "fairness"):
+        app = visit(page)
+        app.query_params["at"] = f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+        app.run()
+        assert not app.exception
+        assert "As it was at " not in words(app)
+    data.handle(url).close()
 
 
 # --- controls are off ------------------------------------------------------------------------------
