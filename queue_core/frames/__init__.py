@@ -13,6 +13,7 @@ from queue_core.frames.control import (
     plans_frame,
     results_frame,
 )
+from queue_core.frames.journal import journal_frame
 from queue_core.frames.letters import (
     Letters,
     filter_help,
@@ -147,6 +148,7 @@ __all__ = [
     "groups_sentence",
     "heat_frame",
     "inflight_sentence",
+    "journal_frame",
     "lagging",
     "leases_frame",
     "may_stand",
