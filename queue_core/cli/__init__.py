@@ -78,6 +78,7 @@ for later in (
     Later("dead", "What died and why: look, edit, redrive, purge, restore."),
     Later("plan", "Actions on many tasks: make, look, run, stop, resume, undo."),
     Later("audit", "Who did what, when, why, and what came of it."),
+    Later("report", "A notebook run on the queue, as one HTML file."),
 ):
     cli.add_command(later)
 
