@@ -25,10 +25,8 @@ old = st.Page(parts.elsewhere, title="Overview ", url_path="overview", visibilit
 page = st.navigation([*shown, old], position="top")
 if page is old:
     st.switch_page(pages["Overview"], query_params=st.query_params.to_dict())
+aim = now.aim()
 parts.entering(page.title)
-now.bar(page.title)
-if (aim := now.aim()) is not None:
-    now.go(parts.link(pages[aim.page].url_path, parts.address() | dict(aim.given)))
-    st.stop()
+now.bar(page.title, parts.link(pages[aim.page].url_path, parts.address() | dict(aim.given)) if aim else None)
 parts.filters(page.title, more=lambda: (past.offer(page.title), code.offer(page.title)))
 page.run()

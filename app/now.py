@@ -28,8 +28,12 @@ class Aim:
     given: Mapping[str, str] = field(default_factory=dict)
 
 
-def bar(page: str) -> None:
-    """The line, renewed every two seconds while the page is live."""
+def bar(page: str, to: str | None = None) -> None:
+    """The line, renewed every two seconds while the page is live; ``to``: the address that the browser opens next.
+
+    It opens it as a person would. Within a session, what renews itself on the old page could reach the browser among
+    the parts of the new one, and break it; for that reason the old page is drawn to its end, too.
+    """
     back = past.entering(page)
     with st.container(horizontal=True, vertical_alignment="center", key="now"):
         state = st.container(key="now-state-place")
@@ -44,6 +48,8 @@ def bar(page: str) -> None:
             "Find", key="find", placeholder="Find a task, a tag, dead letters", label_visibility="collapsed",
             icon=":material/search:", help=HELP, on_change=_find, args=(page,), width=280, max_chars=parts.LONGEST,
         )  # fmt: skip
+        if to is not None:
+            _go(key="go", data={"to": to})
     with state:
         st.fragment(lambda: _state(page), run_every=None if back else parts.pace())()
 
@@ -123,9 +129,3 @@ def aim() -> Aim | None:
     """Where a person is to be taken in this run."""
     found: Aim | None = st.session_state.pop("aim", None)
     return found
-
-
-def go(link: str) -> None:
-    """Open another page as its address does. Within a session, parts of the old page that renew themselves meanwhile
-    may reach the browser among those of the new one, and break it."""
-    _go(key="go", data={"to": link})

@@ -9,7 +9,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from queue_core.control.audit import control_of
-from queue_core.errors import Conflict, StoreError
+from queue_core.errors import Conflict, StoreError, StoreFull
 from queue_core.plans import AuditEntry, Plan, Verdict
 from queue_core.queue import Queue
 from queue_core.task import State, parse_id
@@ -102,10 +102,16 @@ class Run:
                 self._rest(min((1 - due) / self._plan.rate, POLL))
                 return
             limits.append(int(due))
-        began = time.thread_time()
-        self._advance(min(limits))
+        size, began = min(limits), time.thread_time()
+        try:
+            self._advance(size)
+        except StoreFull:
+            if size == 1 or self._plan.action != "expunge":  # others would take the last room there is
+                raise
+            self._size = size // 2  # nothing was changed, and less may fit: what gives room needs some first
+            return
         took = time.thread_time() - began
-        if min(limits) == self._size:
+        if size == self._size:
             ideal = int(self._size * PIECE_SECONDS / max(took, 1e-6))
             self._size = max(1, min(MOST, ideal, 2 * self._size))
         time.sleep(took * REST)

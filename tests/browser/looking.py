@@ -80,9 +80,11 @@ def listening(page: Page) -> list[str]:
     errors: list[str] = []
 
     def written(said: ConsoleMessage) -> None:
-        searched = "/_stcore/" in said.location["url"]  # Streamlit looks for its server below the page first
-        if said.type == "error" and not (searched and "404" in said.text):
-            errors.append(f"{said.text} ({said.location['url']})")
+        where = said.location["url"]
+        searched = "/_stcore/" in where and "404" in said.text  # Streamlit looks for its server below the page first
+        foreign = not re.match("http://(127.0.0.1|localhost)[:/]", where) or where.endswith("favicon.ico")  # of sign-in
+        if said.type == "error" and not (searched or (where and foreign)):
+            errors.append(f"{said.text} ({where})")
 
     def asked(dialog: Dialog) -> None:
         errors.append(f"dialog: {dialog.message}")
