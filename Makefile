@@ -26,7 +26,8 @@ test: $(VENV)/.test-ready ## Run the tests; some need a Chromium (CHROMIUM=path)
 	echo "No Chromium found: downloading one into $(VENV)."; \
 	PLAYWRIGHT_BROWSERS_PATH=$(VENV)/browsers $(BIN)/playwright install --only-shell chromium >/dev/null 2>&1 \
 		|| echo "The download failed: browser tests will be left out."
-	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not browser"; others=$$?; \
+	$(BIN)/python -m pytest -q -m browser && exit $$others  # two browsers at once are slower than one after the other
 
 bench: $(VENV)/.test-ready ## Measure against a bare LMDB put-and-commit
 	@$(BIN)/python tests/benchmarks/bench.py

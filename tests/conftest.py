@@ -55,15 +55,6 @@ def promtool() -> str:
     pytest.skip("no promtool was found: install Debian's prometheus, or set PROMTOOL to its path")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run in several processes, a file stays in one of them, and so does all that drives a browser: two
-    browsers at once take the cores from each other, and from the servers that they look at."""
-    for item in items:
-        browser = item.get_closest_marker("browser") is not None
-        item.add_marker(pytest.mark.xdist_group("browser" if browser else str(item.path)))
-
-
 def _account(report: pytest.TestReport | pytest.CollectReport) -> None:
     """Note a skip with its reason; with REQUIRE_ALL=1 it is a failure."""
     if not report.skipped or hasattr(report, "wasxfail"):
