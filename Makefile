@@ -1,5 +1,6 @@
 VENV := .venv
 BIN  := $(VENV)/bin
+BROWSER := tests/browser tests/notebooks/test_in_jupyterlab.py
 PIP  := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -26,8 +27,8 @@ test: $(VENV)/.test-ready ## Run the tests; some need a Chromium (CHROMIUM=path)
 	echo "No Chromium found: downloading one into $(VENV)."; \
 	PLAYWRIGHT_BROWSERS_PATH=$(VENV)/browsers $(BIN)/playwright install --only-shell chromium >/dev/null 2>&1 \
 		|| echo "The download failed: browser tests will be left out."
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not browser"; others=$$?; \
-	$(BIN)/python -m pytest -q -m browser && exit $$others  # two browsers at once are slower than one after the other
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(addprefix --ignore=,$(BROWSER)); others=$$?; \
+	$(BIN)/python -m pytest -q $(BROWSER) && exit $$others  # two browsers at once are slower than one after the other
 
 bench: $(VENV)/.test-ready ## Measure against a bare LMDB put-and-commit
 	@$(BIN)/python tests/benchmarks/bench.py
