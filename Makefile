@@ -27,8 +27,11 @@ test: $(VENV)/.test-ready ## Run the tests; some need a Chromium (CHROMIUM=path)
 	echo "No Chromium found: downloading one into $(VENV)."; \
 	PLAYWRIGHT_BROWSERS_PATH=$(VENV)/browsers $(BIN)/playwright install --only-shell chromium >/dev/null 2>&1 \
 		|| echo "The download failed: browser tests will be left out."
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(addprefix --ignore=,$(BROWSER)); others=$$?; \
-	$(BIN)/python -m pytest -q $(BROWSER) && exit $$others  # two browsers at once are slower than one after the other
+	@mkdir -p build; $(BIN)/python -m pytest -q $(BROWSER) > build/browser.log 2>&1 & browser=$$!; \
+	trap 'kill $$browser' INT TERM; \
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(addprefix --ignore=,$(BROWSER)); others=$$?; \
+	echo "Waiting for the browser tests."; wait $$browser; shown=$$?; cat build/browser.log; \
+	[ $$others -eq 0 ] && [ $$shown -eq 0 ]
 
 bench: $(VENV)/.test-ready ## Measure against a bare LMDB put-and-commit
 	@$(BIN)/python tests/benchmarks/bench.py
