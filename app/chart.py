@@ -6,17 +6,25 @@
 import logging
 import os
 import shutil
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import Concatenate, ParamSpec
 
+import pandas as pd
 import plotly
 import plotly.graph_objects as go
 import streamlit as st
+
+from app.shared import Made
+
+P = ParamSpec("P")
 
 log = logging.getLogger(__name__)
 SCRIPT = Path(__file__).with_name("chart.js").read_text()
 STATIC = Path(__file__).with_name("static")
 _component = st.components.v2.component("queue_core_chart", js=SCRIPT, isolate_styles=False)
+_drawn: Made[go.Figure] = Made()
 
 
 @lru_cache(maxsize=1)
@@ -47,3 +55,11 @@ def chart(figure: go.Figure, key: str, alt: str) -> None:
         return
     data = {"library": library, "figure": figure.to_json(), "height": height, "alt": alt}
     _component(key=f"chart-{key}", data=data, height=height)
+
+
+def drawn(
+    draw: Callable[Concatenate[pd.DataFrame, P], go.Figure], frame: pd.DataFrame, *args: P.args, **kwargs: P.kwargs
+) -> go.Figure:
+    """``draw(frame, …)``, once for as long as the frame is kept: nobody changes the frame, or the figure."""
+    what = (draw, args, tuple(kwargs.items()))
+    return _drawn.get(frame, what, lambda: draw(frame, *args, **kwargs))

@@ -17,7 +17,7 @@ import pandas as pd
 import streamlit as st
 
 from app import shared
-from app.shared import Shared
+from app.shared import Made, Shared
 from queue_core import (
     Queue,
     Snapshot,
@@ -51,6 +51,10 @@ RECENT = 900.0  # seconds of history
 POINTS = 180  # spans into which history is cut, at most
 EVENTS = 3_000  # journal entries in which the last serves are looked for
 WINDOW = 500  # serves, of which shares are told
+SHOWN = (
+    "number", "tag", "label", "backlog", "oldest_wait", "why_not", "inflight", "scheduled", "dead", "acked", "weight",
+    "since_served",
+)  # fmt: skip
 
 
 # --- the handle -----------------------------------------------------------------------------------
@@ -137,7 +141,7 @@ def _read(url: str, ask: Callable[[View], T]) -> T:
 # --- what pages show ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Overview:
     """For the Overview page, from one view. ``history`` tells whether the store keeps any; the frames have what
     happened in the last ``seconds``, by tag and in the whole queue."""
@@ -158,9 +162,10 @@ class Judged:
     windows: pd.DataFrame
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Rotation:
-    """For the Fairness page, from one view. ``judged`` is None where the store keeps no journal."""
+    """For the Fairness page, from one view: the ring has what each tag got. ``judged`` is None where the store keeps no
+    journal."""
 
     snapshot: Snapshot
     ring: pd.DataFrame
@@ -170,7 +175,7 @@ class Rotation:
 
 _overviews: Shared[Overview] = Shared(8)
 _rotations: Shared[Rotation] = Shared(8)
-_tag_frames: Shared[pd.DataFrame] = Shared(8)
+_tag_frames: Made[pd.DataFrame] = Made()
 _tags: Shared[TagStory] = Shared(32)
 _plans: Shared[PlansSeen] = Shared(8)
 
@@ -211,9 +216,8 @@ def _frames(series: Series, step: float) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def tags(shown: Overview) -> pd.DataFrame:
-    """Its tags as a frame."""
-    snapshot = shown.snapshot
-    return _tag_frames.get((store(), snapshot.at), lambda: tags_frame(snapshot))
+    """Its tags as a frame of the columns that are shown."""
+    return _tag_frames.get(shown, "tags", lambda: tags_frame(shown.snapshot, SHOWN))
 
 
 def rotation() -> Rotation:
@@ -226,10 +230,10 @@ def _rotation(url: str) -> Rotation:
     snapshot, journal = _read(url, lambda view: (view.snapshot(), view.journal(limit=EVENTS) if kept else []))
     served, ring = serves_frame(journal), ring_frame(snapshot)
     if not kept:
-        return Rotation(snapshot, ring, served, None)
+        return Rotation(snapshot, turns.ring_shares_frame(ring, None), served, None)
     shares = turns.shares_frame(snapshot, journal, WINDOW)
     broken, windows = turns.violations_frame(snapshot, journal), turns.jain_frame(snapshot, journal)
-    return Rotation(snapshot, ring, served, Judged(shares, broken, windows))
+    return Rotation(snapshot, turns.ring_shares_frame(ring, shares), served, Judged(shares, broken, windows))
 
 
 def task(id: str, mask: Redactor | None = None) -> tuple[Seen, datetime]:

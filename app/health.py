@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from app import data
+from app.shared import Made
 from queue_core import InvalidArgument, Snapshot, frames
 from queue_core.frames import Level, Verdict, error_line
 
@@ -19,6 +20,9 @@ class Health:
     judgement: frames.rules.Judgement | None
 
 
+_judged: Made[Health] = Made()
+
+
 def lately() -> Health:
     """How the queue is now. Raises QueueError when it cannot be read."""
     return of(data.measured(data.RECENT))
@@ -26,13 +30,16 @@ def lately() -> Health:
 
 def of(shown: data.Overview) -> Health:
     """How the queue is in the view that is shown. Raises QueueError when it cannot be read."""
-    snapshot = shown.snapshot
     try:
         rules = frames.rules.configured()
     except InvalidArgument as error:
         told = Verdict(Level.UNKNOWN, "Not judged: the rules cannot be read", (error_line(error),))
-        return Health(snapshot, told, None)
-    recent = None
+        return Health(shown.snapshot, told, None)
+    return _judged.get(shown, rules, lambda: _of(shown, rules))
+
+
+def _of(shown: data.Overview, rules: frames.rules.Rules) -> Health:
+    snapshot, recent = shown.snapshot, None
     if shown.history and snapshot.settings.history:
         told_of = rules.deaths_within <= shown.seconds <= FINE
         recent = (shown if told_of else data.measured(max(rules.deaths_within, data.RECENT))).totals

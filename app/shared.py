@@ -1,4 +1,7 @@
-"""What is read once for all viewers, and kept for as long as reading it costs: dear numbers are renewed less often."""
+"""What is read once for all viewers, and kept for as long as reading it costs: dear numbers are renewed less often.
+
+What is made of such a value, a figure, say, is made once too: most refreshes draw what was drawn before.
+"""
 
 import threading
 import time
@@ -6,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 T = TypeVar("T")
 
@@ -14,7 +17,7 @@ LEAST, MOST = (
     1.5,
     10.0,
 )  # seconds that a value is kept: the parts of a page ask for it every two seconds, each at its time
-PART = 0.03  # of a core, that reading one value again and again may take
+PART = 0.02  # of a core, that reading one value again and again may take
 
 
 _every: "WeakSet[Shared[Any]]" = WeakSet()
@@ -67,3 +70,25 @@ class Shared(Generic[T]):
         """Read all of these anew when they are asked for next."""
         with self._lock:
             self._kept.clear()
+
+
+class Made(Generic[T]):
+    """What was made of values, by the value itself and what was made of it: kept for as long as the value is.
+
+    Values have to be of a type that takes weak references, and nobody changes them.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, Hashable], tuple[ref[Any], T]] = {}
+
+    def get(self, of: object, what: Hashable, make: Callable[[], T]) -> T:
+        """What was made of this value before, or what ``make`` returns now; it raises what ``make`` does."""
+        key = (id(of), what)
+        kept = self._kept.get(key)
+        if kept is None or kept[0]() is not of:  # another value may have had this address
+            kept = self._kept[key] = ref(of, lambda gone: self._drop(key, gone)), make()
+        return kept[1]
+
+    def _drop(self, key: tuple[int, Hashable], gone: "ref[Any]") -> None:
+        if (kept := self._kept.get(key)) is not None and kept[0] is gone:
+            del self._kept[key]

@@ -6,8 +6,9 @@ import pandas as pd
 import streamlit as st
 
 from app import data, parts, past, whole
-from app.chart import chart
+from app.chart import chart, drawn
 from app.data import Judged, Rotation
+from app.shared import Made
 from queue_core import Snapshot, figures, frames
 from queue_core.frames import (
     Level,
@@ -21,7 +22,7 @@ from queue_core.frames import (
 
 STRIP = 120
 NEXT = 8
-ROWS = 300
+ROWS = 100
 NO_JOURNAL = (
     "This store keeps no journal, so the serves of the past cannot be shown. Whose turn it is, and why others are "
     "skipped, is exact."
@@ -41,21 +42,24 @@ THEN = {
     "why_not": "Hollow because", "last_serve": "Last serve", "since_served": "Served", "served": "Got",
     "entitled": "Due", "worker_share": "Worker time",
 }  # fmt: skip
+_told: Made[Verdict] = Made()
 
 
 def body() -> None:
     rotation = data.rotation()
     snapshot, ring, served, judged = rotation.snapshot, rotation.ring, rotation.served, rotation.judged
-    shares = None if judged is None else judged.shares
-    told = Verdict(level(snapshot, judged), fairness_sentence(snapshot, shares), reasons(rotation))
-    parts.answer(told, snapshot.at)
+    parts.answer(_told.get(rotation, "verdict", lambda: verdict(rotation)), snapshot.at)
     if not snapshot.tags:
         parts.how_to_begin()
         return
     left, right = st.columns(2)
     with left.container(border=True):
         st.markdown("**The ring**, clockwise; the pointer is the cursor, the circle was served last, hollow is skipped")
-        chart(figures.ring(ring), "ring", "The rotation of tags with its cursor, who was served last and who is next")
+        chart(
+            drawn(figures.ring, ring),
+            "ring",
+            "The rotation of tags with its cursor, who was served last and who is next",
+        )
     if judged is None:
         right.text(NO_JOURNAL)
     else:
@@ -66,7 +70,7 @@ def body() -> None:
         proof(judged.broken, served)
         whole.check()
         apart(judged.shares)
-    table(frames.turns.ring_shares_frame(ring, shares))
+    table(ring)
 
 
 def then(at: datetime) -> None:
@@ -81,7 +85,9 @@ def then(at: datetime) -> None:
     left, right = st.columns(2)
     with left.container(border=True):
         st.markdown("**The ring as it was**; the pointer is the cursor, the circle was served last, the large dot next")
-        chart(figures.rotation.ring_then(ring), "ring-then", "The rotation then: its cursor, who was last and next")
+        chart(
+            drawn(figures.rotation.ring_then, ring), "ring-then", "The rotation then: its cursor, who was last and next"
+        )
     with right.container(border=True):
         if shares.empty:
             st.text("Nothing had been served by then, as far as the journal reaches.")
@@ -90,7 +96,11 @@ def then(at: datetime) -> None:
     st.text(frames.then.ring_then_sentence(found, ring))
     with st.container(border=True):
         st.markdown("**The serves around then**, newest on the right; the ones behind the line came later")
-        chart(figures.rotation.serves_around(around), "around", "Which tag each serve before and after then went to")
+        chart(
+            drawn(figures.rotation.serves_around, around),
+            "around",
+            "Which tag each serve before and after then went to",
+        )
     if not shares.empty:
         apart(shares)
     table_then(frames.turns.ring_shares_frame(ring, shares))
@@ -108,6 +118,12 @@ def table_then(ring: pd.DataFrame) -> None:
 
 def before(seconds: float) -> str:
     return "—" if seconds != seconds else f"{duration(seconds)} before"
+
+
+def verdict(rotation: Rotation) -> Verdict:
+    snapshot, judged = rotation.snapshot, rotation.judged
+    sentence = fairness_sentence(snapshot, None if judged is None else judged.shares)
+    return Verdict(level(snapshot, judged), sentence, reasons(rotation))
 
 
 def level(snapshot: Snapshot, judged: Judged | None) -> Level:
@@ -132,7 +148,7 @@ def reasons(rotation: Rotation) -> tuple[str, ...]:
 
 def got(shares: pd.DataFrame) -> None:
     st.markdown(f"**Served in the last {int(shares['served'].sum()):,} serves**, the line is what was due by weight")
-    chart(figures.shares(parts.narrowed(shares)), "shares", "Served share against entitled share, by tag")
+    chart(drawn(figures.shares, parts.narrowed(shares)), "shares", "Served share against entitled share, by tag")
 
 
 def strip(served: pd.DataFrame) -> None:
@@ -140,13 +156,15 @@ def strip(served: pd.DataFrame) -> None:
         st.markdown(
             f"**The last {min(STRIP, len(served)):,} serves**, newest on the right, in the colours of their tags"
         )
-        chart(figures.serves(served, STRIP), "serves", "Which tag each of the last serves went to")
+        chart(drawn(figures.serves, served, STRIP), "serves", "Which tag each of the last serves went to")
 
 
 def over_time(windows: pd.DataFrame) -> None:
     with st.container(border=True):
         st.markdown("**Jain's index over time**, in one window of serves after the other")
-        chart(figures.rotation.jain(windows), "jain", "Jain's index of fairness over the tags that stayed eligible")
+        chart(
+            drawn(figures.rotation.jain, windows), "jain", "Jain's index of fairness over the tags that stayed eligible"
+        )
         st.text(frames.words.jain_sentence(windows))
 
 
@@ -164,10 +182,16 @@ def apart(shares: pd.DataFrame) -> None:
     left, right = st.columns(2)
     with left.container(border=True):
         st.markdown("**Gaps between serves**, against the ideal", help=GAPS)
-        chart(figures.rotation.gaps(parts.narrowed(shares)), "gaps", "Serves from one of a tag to its next, by tag")
+        chart(
+            drawn(figures.rotation.gaps, parts.narrowed(shares)), "gaps", "Serves from one of a tag to its next, by tag"
+        )
     with right.container(border=True):
         st.markdown("**Worker time**, against the part of the serves")
-        chart(figures.rotation.worker_shares(parts.narrowed(shares)), "workers", "Part of the workers' time, by tag")
+        chart(
+            drawn(figures.rotation.worker_shares, parts.narrowed(shares)),
+            "workers",
+            "Part of the workers' time, by tag",
+        )
     st.text(GAPS)
 
 

@@ -1,16 +1,18 @@
 """Is it healthy? The verdict, the counts, who waits longest, and every tag with why it is not served."""
 
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import pandas as pd
 import streamlit as st
 
 from app import data, health, parts, past
-from app.chart import chart
+from app.chart import chart, drawn
+from app.shared import Made
 from queue_core import Snapshot, figures, frames
 from queue_core.frames import Level, duration, plural, quantile_text, times_frame
 
-ROWS = 300
+ROWS = 100
 JUDGED = {
     "rule": "Rule", "level": "Judged", "value": "Now", "attention": "Attention from", "trouble": "Trouble from",
     "about": "What it looks at",
@@ -27,6 +29,16 @@ NO_HISTORY = (
 SWITCHED_OFF = "History is switched off, so these charts know of nothing since: queue-core configure --history yes"
 
 
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Order:
+    """In which order one session lists the tags: the place of each, by its number."""
+
+    places: dict[int, int] = field(default_factory=dict)
+
+
+_listed: Made[pd.DataFrame] = Made()
+
+
 def body() -> None:
     shown = data.measured(parts.chosen_span())
     snapshot = shown.snapshot
@@ -39,10 +51,10 @@ def body() -> None:
     left, right = st.columns(2)
     with left.container(border=True):
         st.markdown("**Backlog by tag**")
-        chart(figures.count_by_tag(tags, "backlog", "tasks waiting"), "backlog", "Tasks waiting, by tag")
+        chart(drawn(figures.count_by_tag, tags, "backlog", "tasks waiting"), "backlog", "Tasks waiting, by tag")
     with right.container(border=True):
         st.markdown("**Oldest wait by tag**")
-        chart(figures.oldest_wait_by_tag(tags), "oldest-wait", "How long the next task of each tag has waited")
+        chart(drawn(figures.oldest_wait_by_tag, tags), "oldest-wait", "How long the next task of each tag has waited")
     table(snapshot, tags)
 
 
@@ -57,18 +69,22 @@ def then(at: datetime) -> None:
     past_counts(found.totals)
     with st.container(border=True):
         st.markdown("**Backlog over time**, by tag; the line is the time that is shown")
-        drawn = figures.backlog_over_time(parts.narrowed(shown.series))
-        marked = figures.series.marked(drawn, found.at) if len(drawn.data) else drawn
+        over = figures.backlog_over_time(parts.narrowed(shown.series))
+        marked = figures.series.marked(over, found.at) if len(over.data) else over
         chart(marked, "backlog-then", "Tasks pending over time, with a line at the time that is shown")
     tags = parts.narrowed(found.tags)
     alone = tags[~tags["other"]]
     left, right = st.columns(2)
     with left.container(border=True):
         st.markdown("**Backlog by tag**, as it was")
-        chart(figures.count_by_tag(alone.dropna(subset="backlog"), "backlog", "tasks pending"), "then", "Backlog then")
+        chart(
+            drawn(figures.count_by_tag, alone.dropna(subset="backlog"), "backlog", "tasks pending"),
+            "then",
+            "Backlog then",
+        )
     with right.container(border=True):
         st.markdown("**Leases in this bucket**, by tag")
-        chart(figures.count_by_tag(alone, "leased", "leases"), "then-leased", "Leases in the bucket, by tag")
+        chart(drawn(figures.count_by_tag, alone, "leased", "leases"), "then-leased", "Leases in the bucket, by tag")
     columns = {
         "label": "Tag", "backlog": "Pending", "oldest_wait": "Oldest wait", "inflight": "In flight",
         "scheduled": "Scheduled", "dead": "Dead", "leased": "Leased in it", "share": "Share of leases",
@@ -131,10 +147,18 @@ def over_time(shown: data.Overview) -> None:
     left, right = st.columns(2)
     with left.container(border=True):
         st.markdown("**Backlog over time**, by tag")
-        chart(figures.backlog_over_time(parts.narrowed(shown.series)), "backlog-over-time", "Tasks pending, over time")
+        chart(
+            drawn(figures.backlog_over_time, parts.narrowed(shown.series)),
+            "backlog-over-time",
+            "Tasks pending, over time",
+        )
     with right.container(border=True):
         st.markdown("**Throughput**, of the whole queue")
-        chart(figures.throughput(shown.totals), "throughput", "Tasks pushed, leased, acknowledged and failed a second")
+        chart(
+            drawn(figures.throughput, shown.totals),
+            "throughput",
+            "Tasks pushed, leased, acknowledged and failed a second",
+        )
 
 
 def table(snapshot: Snapshot, tags: pd.DataFrame) -> None:
@@ -142,11 +166,8 @@ def table(snapshot: Snapshot, tags: pd.DataFrame) -> None:
     if tags.empty:
         st.text("No tag fits the filters.")
         return
-    order: dict[int, int] = st.session_state.setdefault("shown:order", {})
-    for number in tags.sort_values("backlog", ascending=False, kind="stable")["number"]:
-        order.setdefault(number, len(order))
-    shown = tags.loc[tags["number"].map(order).sort_values().index].head(ROWS)
-    shown = shown.merge(times_frame(snapshot, shown["tag"]), on=["number", "tag", "label"], how="left")
+    order: Order = st.session_state.setdefault("shown:order", Order())
+    shown = _listed.get(tags, order, lambda: listed(snapshot, tags, order))
     extent = f", {ROWS:,} of {len(tags):,}" if len(tags) > ROWS else ""
     st.markdown(f"**Tags**{extent}")
     columns = {
@@ -156,6 +177,14 @@ def table(snapshot: Snapshot, tags: pd.DataFrame) -> None:
     }  # fmt: skip
     spans = dict.fromkeys(("wait_p50", "wait_p95", "service_p95"), quantile_text)
     parts.grid(shown, columns, key="tags", spans={"oldest_wait": duration, "since_served": parts.ago, **spans})
+
+
+def listed(snapshot: Snapshot, tags: pd.DataFrame, order: Order) -> pd.DataFrame:
+    """The first of the tags in this order, with their times. Tags that it has not are put behind the others."""
+    for number in tags.sort_values("backlog", ascending=False, kind="stable")["number"]:
+        order.places.setdefault(number, len(order.places))
+    first = tags.loc[tags["number"].map(order.places).sort_values().index].head(ROWS)
+    return first.merge(times_frame(snapshot, first["tag"]), on=["number", "tag", "label"], how="left")
 
 
 past.page(body, then, past.history_reach)

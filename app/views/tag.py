@@ -5,7 +5,7 @@ from datetime import datetime
 import streamlit as st
 
 from app import data, parts, past, settings
-from app.chart import chart
+from app.chart import chart, drawn
 from queue_core import figures
 from queue_core.frames import (
     Level,
@@ -75,10 +75,14 @@ def then(at: datetime) -> None:
     left, right = st.columns(2)
     with left.container(border=True):
         st.markdown("**Backlog up to then**")
-        chart(figures.backlog_over_time(found.known), "tag-backlog-then", "Tasks of this tag pending, up to then")
+        chart(
+            drawn(figures.backlog_over_time, found.known), "tag-backlog-then", "Tasks of this tag pending, up to then"
+        )
     with right.container(border=True):
         st.markdown("**Throughput up to then**")
-        chart(figures.throughput(found.known), "tag-throughput-then", "Tasks of this tag pushed, leased and done")
+        chart(
+            drawn(figures.throughput, found.known), "tag-throughput-then", "Tasks of this tag pushed, leased and done"
+        )
     with st.container(border=True):
         st.markdown("**The last serves by then**, the newest on top")
         if not found.reached:
@@ -144,18 +148,25 @@ def over_time(story: TagStory) -> None:
     if not data.keeps().history:
         st.text(NO_HISTORY)
         return
-    known = story.known
     left, right = st.columns(2)
     with left.container(border=True):
         st.markdown("**Backlog over time**")
-        chart(figures.backlog_over_time(known), "tag-backlog", "Tasks of this tag that were pending, over time")
+        chart(
+            drawn(figures.backlog_over_time, story.known),
+            "tag-backlog",
+            "Tasks of this tag that were pending, over time",
+        )
     with right.container(border=True):
         st.markdown("**Throughput**")
-        chart(figures.throughput(known), "tag-throughput", "Tasks of this tag pushed, leased and acknowledged a second")
-    if len(known) < len(story.series):
+        chart(
+            drawn(figures.throughput, story.known),
+            "tag-throughput",
+            "Tasks of this tag pushed, leased and acknowledged a second",
+        )
+    if len(story.known) < len(story.series):
         st.text(
-            f"Shown are {len(known):,} of {plural(len(story.series), 'span')}: in the others it was not among the 100 "
-            "tags that are kept by name."
+            f"Shown are {len(story.known):,} of {plural(len(story.series), 'span')}: in the others it was not among "
+            "the 100 tags that are kept by name."
         )
 
 
@@ -168,7 +179,11 @@ def times(story: TagStory) -> None:
         with column.container(border=True):
             st.markdown(f"**{title}**: {times_words(measured)}")
             lines = (measured.p50, measured.p95)
-            chart(figures.times_histogram(story.times, what, story.name, lines), f"tag-{what}", f"{title}, a histogram")
+            chart(
+                drawn(figures.times_histogram, story.times, what, story.name, lines),
+                f"tag-{what}",
+                f"{title}, a histogram",
+            )
 
 
 def leases(story: TagStory) -> None:

@@ -1,12 +1,12 @@
 """Snapshots and tasks as DataFrames. Columns and dtypes are declared, so that an empty frame has them too.
 
 Times are aware (``datetime64[us, UTC]``), spans are seconds and never negative where they are ages, whole numbers
-with gaps are ``Int64``. ``tag`` is the exact name; ``label`` is what to show: short, safe, and different for
-different tags. Secrets in payloads, errors, reasons and dedupe keys are masked by ``mask``, or by the redactor that is
+with gaps are ``Int64``. ``tag`` is the exact name; ``label`` is what to show: short and safe; two tags may
+have the same. Secrets in payloads, errors, reasons and dedupe keys are masked by ``mask``, or by the redactor that is
 configured when that is None.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +21,7 @@ except ModuleNotFoundError as error:
 from queue_core.frames.text import one_line, said, tag_label
 from queue_core.history import Event, Kind
 from queue_core.redact import Redactor, masking
-from queue_core.snapshot import Snapshot
+from queue_core.snapshot import Snapshot, TagStats
 from queue_core.task import SECOND, Task
 
 UTC = "datetime64[us, UTC]"
@@ -37,9 +37,9 @@ TAGS: Schema = {
 }  # fmt: skip
 OF_TAG = (
     "number", "backlog", "oldest_wait", "pending", "due", "scheduled", "inflight", "expired", "dead", "trash",
-    "why_not", "last_serve",
+    "why_not", "last_serve", "weight",
 )  # fmt: skip
-OF_SETTINGS = ("weight", "paused", "max_inflight", "min_interval", "max_pending")
+OF_SETTINGS = ("paused", "max_inflight", "min_interval", "max_pending")
 OF_TOTALS = ("pushed", "leased", "acked", "nacked", "died")
 TASKS: Schema = {
     "id": "str", "version": "int64", "tag": "str", "label": "str", "state": "str", "place": "int64",
@@ -97,29 +97,34 @@ def span(later: datetime, earlier: datetime | None) -> float | None:
     return None if earlier is None else max((later - earlier).total_seconds(), 0.0)
 
 
-def tags_frame(snapshot: Snapshot) -> pd.DataFrame:
+def tags_frame(snapshot: Snapshot, columns: Iterable[str] = TAGS) -> pd.DataFrame:
     """One row per known tag, in first-seen order. ``oldest_wait`` and ``since_served`` in seconds.
 
-    ``why_not`` is missing for a tag that can be served now.
+    ``why_not`` is missing for a tag that can be served now. Where there are ten thousand tags, naming the ``columns``
+    that are needed saves half of the time or more.
     """
-    tags = snapshot.tags
-    settings, totals = [tag.settings for tag in tags], [tag.totals for tag in tags]
+    tags, wanted = snapshot.tags, {name: TAGS[name] for name in columns}
+    made: dict[str, Sequence[Any] | pd.Series] = {}
+
+    def take(names: Iterable[str], owner: Callable[[TagStats], object]) -> None:
+        if asked := [name for name in names if name in wanted]:
+            owners = list(map(owner, tags))
+            made.update({name: [getattr(one, name) for one in owners] for name in asked})
+
+    take(OF_TAG, lambda tag: tag)
+    take(OF_SETTINGS, lambda tag: tag.settings)
+    take(OF_TOTALS, lambda tag: tag.totals)
     first_seen, last_served, eligible = zip(*(tag.stamps for tag in tags), strict=True) if tags else ((), (), ())
     served_at = moments(last_served)
-    return table(
-        TAGS,
-        {
-            **{name: [getattr(tag, name) for tag in tags] for name in OF_TAG},
-            **{name: [getattr(one, name) for one in settings] for name in OF_SETTINGS},
-            **{name: [getattr(one, name) for one in totals] for name in OF_TOTALS},
-            "tag": [tag.name for tag in tags],
-            "label": [tag_label(tag.name) for tag in tags],
-            "last_served_at": served_at,
-            "since_served": spans(snapshot.at, served_at),
-            "first_seen_at": moments(first_seen),
-            "eligible_since": moments(eligible),
-        },
-    )
+    made |= {
+        "tag": [tag.name for tag in tags],
+        "label": [tag_label(tag.name) for tag in tags],
+        "last_served_at": served_at,
+        "since_served": spans(snapshot.at, served_at),
+        "first_seen_at": moments(first_seen),
+        "eligible_since": moments(eligible),
+    }
+    return table(wanted, made)
 
 
 def tasks_frame(tasks: Iterable[Task], at: datetime, mask: Redactor | None = None) -> pd.DataFrame:

@@ -42,12 +42,13 @@ TAG_GROUPS: Schema = {
 @dataclass(frozen=True, slots=True)
 class TagStory:
     """Everything about one tag, of one moment. ``tag`` is None, and there is nothing in most frames, when there is no
-    tag of this name."""
+    tag of this name. ``known`` has the spans of the series in which its numbers are known."""
 
     name: str
     snapshot: Snapshot
     tag: TagStats | None
     series: pd.DataFrame
+    known: pd.DataFrame
     times: pd.DataFrame
     serves: pd.DataFrame
     leases: pd.DataFrame
@@ -58,11 +59,6 @@ class TagStory:
     def looked(self) -> int:
         """How many dead letters the groups are of."""
         return int(self.groups["count"].sum())
-
-    @property
-    def known(self) -> pd.DataFrame:
-        """The spans of the series in which its numbers are known."""
-        return self.series[self.series["known"]]
 
 
 def tag_story(view: View, name: str, seconds: float = 900.0, mask: Redactor | None = None) -> TagStory:
@@ -78,14 +74,14 @@ def tag_story(view: View, name: str, seconds: float = 900.0, mask: Redactor | No
     journal = [event for event in view.journal(limit=EVENTS) if event.tag == name]
     leases = view.tasks(State.INFLIGHT, tag=name, limit=LEASES)
     dead = view.tasks(State.DEAD, tag=name, limit=LETTERS, reverse=True)
-    known = view.groups() if view.reader.meta.groups else []
+    groups = view.groups() if view.reader.meta.groups else []
+    over = tag_series_frame(series_frame(series, step=step, fields=["pending", *_COUNTED]), name, tag)
     return TagStory(
-        name, snapshot, tag,
-        tag_series_frame(series_frame(series, step=step, fields=["pending", *_COUNTED]), name, tag),
+        name, snapshot, tag, over, over[over["known"]],
         times_histogram_frame(tag),
         serves_frame(journal, SERVES).iloc[::-1].reset_index(drop=True),
         leases_frame(leases, snapshot.at, mask),
-        tag_groups_frame(dead, known, snapshot.at, mask),
+        tag_groups_frame(dead, groups, snapshot.at, mask),
         tag_audit_frame(view, name, mask),
     )  # fmt: skip
 

@@ -2,11 +2,12 @@
 
 import threading
 from dataclasses import dataclass
+from weakref import ref
 
 import pytest
 
 from app import shared
-from app.shared import Shared
+from app.shared import Made, Shared
 
 
 @dataclass
@@ -37,7 +38,7 @@ def reader(now: Now, cost: float) -> tuple[list[float], "shared.Callable[[], flo
     return found, read
 
 
-@pytest.mark.parametrize(("cost", "kept"), [(0.001, 1.5), (0.06, 2.0), (0.15, 5.0), (9.0, 10.0)])
+@pytest.mark.parametrize(("cost", "kept"), [(0.001, 1.5), (0.04, 2.0), (0.1, 5.0), (9.0, 10.0)])
 def test_what_costs_more_is_kept_for_longer(now: Now, cost: float, kept: float) -> None:
     values: Shared[float] = Shared(4)
     found, read = reader(now, cost)
@@ -100,3 +101,33 @@ def test_all_who_ask_at_once_wait_for_one_reading() -> None:
     for thread in threads:
         thread.join(30)
     assert found == [1] * 8
+
+
+class Thing:
+    """A value, or what is made of one."""
+
+
+def test_what_is_made_of_a_value_is_made_once_for_each_and_goes_with_it() -> None:
+    made: Made[Thing] = Made()
+    value, other = Thing(), Thing()
+    ring = made.get(value, "ring", Thing)
+    assert made.get(value, "ring", Thing) is ring
+    assert made.get(value, "gaps", Thing) is not ring
+    assert made.get(other, "ring", Thing) is not ring
+    kept = ref(ring)
+    del value, ring
+    assert kept() is None
+
+
+def test_a_value_that_is_gone_is_not_taken_for_the_next_in_its_place() -> None:
+    made: Made[int] = Made()
+    seen = [made.get(Thing(), "number", lambda number=number: number) for number in range(50)]  # type: ignore[misc]
+    assert seen == list(range(50))
+
+
+def test_what_could_not_be_made_is_tried_again() -> None:
+    made: Made[int] = Made()
+    value = Thing()
+    with pytest.raises(ZeroDivisionError):
+        made.get(value, "part", lambda: 1 // 0)
+    assert made.get(value, "part", lambda: 1) == 1
