@@ -19,7 +19,8 @@ class Forecast:
 
     @property
     def text(self) -> str:
-        return f"expected in about {roughly(self.expected)} ({roughly(self.earliest)} to {roughly(self.latest)})"
+        span = f"{roughly(self.earliest)} to {roughly(self.latest)}"
+        return f"expected in about {roughly(self.expected)} ({span} in nine cases of ten)"
 
 
 def forecast(serves: int, recent: Sequence[tuple[int, float]]) -> Forecast | None:

@@ -11,12 +11,16 @@ from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from injected import Clock
 
 from queue_core import Queue, open_queue
 
 for name in ("QUEUE_URL", "QUEUE_REDACT", "QUEUE_ROLE", "QUEUE_ACTOR"):
     os.environ.pop(name, None)  # tests make their own queues, and say who acts
+
+settings.register_profile("unhurried", deadline=None)  # a machine that is busy is no fault
+settings.load_profile("unhurried")
 
 REQUIRE_ALL = os.environ.get("REQUIRE_ALL", "") not in ("", "0")
 LEFT_OUT: Counter[str] = Counter()  # reason -> number of tests

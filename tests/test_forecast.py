@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queue_core.forecast import LEAST, TICK, forecast, roughly
+from queue_core.forecast import LEAST, TICK, Forecast, forecast, roughly
 
 
 def exponential(draw: random.Random, number: int, rate: float) -> list[float]:
@@ -59,6 +59,10 @@ def test_too_few_serves_tell_nothing() -> None:
     assert forecast(3, []) is None
     assert forecast(3, [(LEAST - 1, 100.0)]) is None
     assert forecast(3, [(10, 0.0)]) is None
+
+
+def test_a_forecast_says_how_sure_it_is() -> None:
+    assert Forecast(28.1, 19.4, 44.0).text == "expected in about 28 s (19 s to 44 s in nine cases of ten)"
 
 
 def test_estimates_are_said_roughly() -> None:

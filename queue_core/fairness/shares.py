@@ -200,10 +200,11 @@ class _Fluid:
 class Gaps:
     """How far apart the serves of a tag were while it stayed eligible, in serves; None where it had no two.
 
-    ``ideal`` is what ``mean`` is in a perfect rotation: Σ weights of the eligible tags / its own weight. Where these
-    change it is the harmonic mean over the serves in the gaps: their number, over what the tag was due of them, own
-    weight / Σ weights of each. ``longest`` is more than that for a tag of weight w > 1, which is served w times in a
-    row: Σ weights - w + 1.
+    ``ideal`` is what ``mean`` is in a perfect rotation, weighted round robin (M. Katevenis, S. Sidiropoulos,
+    C. Courcoubetis, IEEE Journal on Selected Areas in Communications 9(8), 1991): Σ weights of the eligible tags / its
+    own weight. Where these change it is the harmonic mean over the serves in the gaps: their number, over what the tag
+    was due of them, own weight / Σ weights of each. ``longest`` is more than that for a tag of weight w > 1, which is
+    served w times in a row: Σ weights - w + 1.
     ``turns`` is the largest number of turns of other tags that it waited through for a serve: never more than there
     were other eligible tags, when all is fair.
     """

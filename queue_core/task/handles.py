@@ -95,7 +95,8 @@ class Task:
 
     @property
     def pending_since(self) -> datetime | None:
-        return moment(self._record.ready) if self.state is State.PENDING else None
+        """Of one that is pending; None where it cannot be told, its record being undecodable."""
+        return moment(self._record.ready) if self.state is State.PENDING and self._record.ready else None
 
     @property
     def due_at(self) -> datetime | None:

@@ -176,7 +176,9 @@ def test_the_commands_work_on_a_store_without_journal_and_say_what_it_does_not_k
     assert json.loads(run("stats", "--json", "--url", url).stdout)["pending"] == 2
     listed = json.loads(run("tasks", "--state", "pending", "--json", "--url", url).stdout)["tasks"]
     assert [task["payload"] for task in listed] == [{"n": 1}, {"n": 2}]
-    assert "1 serve" in run("explain", listed[1]["id"], "--url", url).stdout
+    why = run("explain", listed[1]["id"], "--url", url).stdout
+    assert "1 serve" in why
+    assert "when cannot be told: no history is kept" in why
     assert "keeps no journal" in run("journal", "--url", url, code=4).stderr
     assert "keeps no journal" in run("fairness", "--url", url, code=4).stderr
     assert "keeps no history" in run("series", "--url", url, code=4).stderr

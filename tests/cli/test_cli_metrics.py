@@ -46,10 +46,11 @@ def get(url: str) -> dict[str, float]:
 
 
 def test_once_prints_what_promtool_takes(queue: Queue, promtool: str) -> None:
-    queue.push_many([(n, f"tag {n}") for n in range(5)])
+    queue.push_many([(n, f"tag {n}") for n in range(60)])
+    assert len(set(re.findall(r'tag="([^"]*)"', run("metrics", "--once").stdout))) == 50 + 1
     result = run("metrics", "--once", "--tags", "2")
     assert result.stderr == ""
-    assert scraped(result.stdout)["queue_core_backlog_tasks"] == 5
+    assert scraped(result.stdout)["queue_core_backlog_tasks"] == 60
     assert set(re.findall(r'tag="([^"]*)"', result.stdout)) == {"tag 0", "tag 1", "_other"}
     checked = subprocess.run([promtool, "check", "metrics"], input=result.stdout, capture_output=True, text=True)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")

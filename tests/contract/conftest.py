@@ -1,6 +1,7 @@
 """One contract for every store. A test that needs more than every store has says so: ``@needs("multi_process")``."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -15,7 +16,8 @@ from queue_core import Queue, open_queue
 from queue_core.stores.base import Capabilities
 
 STORES = {"memory": "memory://{name}", "lmdb": "lmdb://{path}/queue", "files": "files://{path}/queue"}
-OPTIONS = {"files": {"durability": "none"}}  # flushes are most of its time: these tests run in memory where they can
+OPTIONS = {"files": {"durability": "none"}}
+MEMORY = Path("/dev/shm")  # flushes would be most of the time: these tests run in memory where there is room
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -37,9 +39,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def url(store: str, tmp_path: Path) -> Iterator[str]:
-    memory = Path("/dev/shm")
-    if store in OPTIONS and os.access(memory, os.W_OK):
-        with tempfile.TemporaryDirectory(dir=memory) as path:
+    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 1 << 30:
+        with tempfile.TemporaryDirectory(dir=MEMORY) as path:
             yield STORES[store].format(path=path, name=uuid4())
     else:
         yield STORES[store].format(path=tmp_path, name=uuid4())

@@ -34,3 +34,11 @@ def serve(queue: Queue, n: int) -> list[Lease]:
 def payloads(queue: Queue, n: int) -> list[Any]:
     """Those of the next ``n`` serves."""
     return [found.payload for found in serve(queue, n)]
+
+
+def later(queue: Queue, clock: Any, seconds: float) -> None:
+    """Let the queue live for a while: retention counts at most an hour between two commits."""
+    while seconds > 0:
+        clock.advance(min(seconds, 3600))
+        queue.configure()
+        seconds -= 3600

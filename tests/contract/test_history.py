@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from drive import Open, fill, lease, serve
+from drive import Open, fill, serve
 
 from queue_core import InvalidArgument, Queue
 from queue_core.ledger import Totals
@@ -12,7 +12,6 @@ from queue_core.series import COUNTERS, DAY, FINE, HOUR, KEPT, MINUTE
 from queue_core.task import SECOND
 
 pytestmark = pytest.mark.needs("history")
-WEEK = 7 * 86_400
 
 
 def summed(queue: Queue) -> Totals:
@@ -50,9 +49,11 @@ def test_an_empty_queue_has_no_series(queue: Queue) -> None:
 
 def test_reading_writes_nothing_and_an_idle_queue_stays_as_it_is(queue: Queue, clock: Any) -> None:
     fill(queue, a=1)
+    serve(queue, 1)
     mark = queue.mark()
     for _ in range(3):
         clock.advance(3600)
+        assert queue.lease() is None, "a worker that asks in vain"
         assert queue.series().whole("pushed") == [1]
         queue.snapshot()
     assert queue.mark() == mark
@@ -74,36 +75,45 @@ def test_a_span_is_cut_out(queue: Queue, clock: Any) -> None:
 def test_buckets_grow_coarser_with_age_and_expire_into_the_remainder(queue: Queue, clock: Any) -> None:
     clock.now -= clock.now % DAY
     fill(queue, a=3, b=1)
-    for step, times in ((1200, 31 * 72), (60, 1440), (10, 1080)):
+    for step, times in ((3600, 31 * 24), (120, 720), (20, 540)):
         for _ in range(times):
             queue.push("x", tag="a")
             clock.advance(step)
     series = queue.series()
     ages = [(clock.now - bucket.start, bucket.width) for bucket in series.buckets]
-    slack = 41 * MINUTE  # a bucket of ten minutes, and two commits that are twenty apart
+    slack = 41 * MINUTE  # a bucket of ten minutes, and some commits
     assert {width for age, width in ages if age > DAY + slack} == {10 * MINUTE}
     assert {width for age, width in ages if 2 * HOUR + slack < age < DAY} == {MINUTE}
     assert {width for age, width in ages if age < 2 * HOUR - slack} == {FINE}
-    assert max(age for age, _ in ages) <= 30 * DAY + slack
+    assert 30 * DAY - 2 * HOUR < max(age for age, _ in ages) < 30 * DAY + 2 * HOUR, "commits were an hour apart then"
     assert all(bucket.start % bucket.width == 0 for bucket in series.buckets[:-1])
-    assert 72 * 0.9 < series.remainder.pushed < 3 * 72, "a day and a bit of 31 days and more"
+    assert 24 * 2 < series.remainder.pushed < 24 * 3, "32 days and a bit are measured"
     assert summed(queue) == queue.snapshot().totals
     starts = [bucket.start for bucket in series.buckets]
     assert starts == sorted(set(starts))
 
 
-def test_a_tag_that_starves_is_found_though_it_does_nothing(queue: Queue, clock: Any) -> None:
+def test_a_tag_that_starves_is_found_though_it_does_nothing(
+    queue: Queue, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No bucket has seen it: each close looks at some more tags of the ring, and what is found stays."""
+    monkeypatch.setattr("queue_core.stores.engine.measure.SWEEP", 50)
+    busy = [("x", f"busy{n}") for n in range(200)]
+    queue.configure(history=False)
+    queue.push_many(busy)
     fill(queue, quiet=1)
     queue.configure("quiet", paused=True)
-    queue.push_many([("x", f"busy{n}") for n in range(200)])
-    for _ in range(5):
+    queue.configure(history=True)
+    for _ in range(7):
         clock.advance(10)
-        for held in queue.lease_many(200):
-            queue.ack(held)
-        queue.push_many([("x", f"busy{n}") for n in range(200)])
-    last = queue.series().buckets[-1]
-    assert len(last.tags) == KEPT
-    assert queue.series().of("quiet", "oldest")[-1] == max(last.column("oldest")) >= 50 * SECOND
+        queue.ack_many(queue.lease_many(200))
+        queue.push_many(busy)
+    series = queue.series()
+    assert "quiet" not in {series.names[number] for number in series.buckets[0].tags}
+    for last in series.buckets[-2:]:
+        assert len(last.tags) == KEPT
+        assert max(last.column("oldest")) >= 50 * SECOND
+    assert series.of("quiet", "oldest")[-1] == max(series.buckets[-1].column("oldest"))
 
 
 def test_the_busiest_tags_are_kept_and_the_others_summed(queue: Queue, clock: Any) -> None:
@@ -171,166 +181,6 @@ def test_events_are_told_while_no_history_is_written(opened: Open) -> None:
     queue.configure(history=False)
     fill(queue, a=1)
     assert [(event.kind, event.number) for event in told][-1] == ("push", 0)
-
-
-def test_waits_and_service_times_are_kept_as_histograms(queue: Queue, clock: Any) -> None:
-    fill(queue, a=4)
-    for wait in (0.1, 0.9, 9, 90):
-        clock.advance(wait)
-        held = lease(queue)
-        clock.advance(wait / 10)
-        queue.ack(held)
-    (tag,) = queue.snapshot().tags
-    assert tag.waits.count == tag.services.count == 4
-    assert tag.waits.p50 == pytest.approx(1.01, rel=1 / 9)
-    assert tag.waits.p99 == pytest.approx(100.9 + 0.1, rel=1 / 9)
-    assert tag.services.p50 == pytest.approx(0.09, rel=1 / 9)
-    assert tag.services.sum == pytest.approx(9 + 0.9 + 0.09 + 0.01)
-    assert queue.snapshot().waits == tag.waits
-
-
-def test_delay_and_backoff_are_not_waiting(queue: Queue, clock: Any) -> None:
-    queue.push("x", tag="a", delay=5 * 3600)
-    clock.advance(5 * 3600)
-    clock.advance(30)
-    queue.nack(lease(queue), "no", retry_in=600)
-    clock.advance(600)
-    clock.advance(2)
-    queue.ack(lease(queue))
-    (tag,) = queue.snapshot().tags
-    assert tag.waits.sum == 32
-    assert tag.waits.quantile(1) == pytest.approx(30, rel=1 / 9)
-
-
-def test_deaths_found_by_reclaim_are_told_apart_from_nacks(queue: Queue, clock: Any) -> None:
-    queue.push_many([("x", "a")] * 5)
-    for task in queue.tasks("pending"):
-        queue.push(task.payload, tag="a", id=task.id, max_attempts=1)
-    held = queue.lease_many(5, ttl=10)
-    for one in held[:2]:
-        queue.nack(one, "no")
-    clock.advance(11)
-    assert queue.lease() is None
-    totals = queue.snapshot().totals
-    assert (totals.died_expired, totals.died_nacked, totals.dead_lettered) == (3, 2, 0)
-    assert sum(queue.series().whole("died_expired")) == 3
-    assert queue.counts().dead == 5
-
-
-# --- tags that are forgotten
-
-
-@pytest.fixture
-def short_journal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The journal does not hold tags back."""
-    monkeypatch.setattr("queue_core.stores.engine.measure.JOURNAL_KEPT", 0)
-
-
-def names(queue: Queue) -> str:
-    return "".join(queue.snapshot().ring.tags)
-
-
-def later(queue: Queue, clock: Any, seconds: float) -> None:
-    """Let the queue live for a while: retention counts at most an hour between two commits."""
-    while seconds > 0:
-        clock.advance(min(seconds, 3600))
-        queue.configure()
-        seconds -= 3600
-
-
-@pytest.mark.usefixtures("short_journal")
-def test_a_tag_with_nothing_to_remember_is_forgotten_and_rejoins_at_the_end(queue: Queue, clock: Any) -> None:
-    fill(queue, a=1, b=1, c=1, d=1)
-    serve(queue, 4)
-    later(queue, clock, WEEK - 3600)
-    fill(queue, b=1)
-    assert names(queue) == "abcd"
-    later(queue, clock, 7200)
-    assert names(queue) == "b"
-    fill(queue, a=1)
-    assert names(queue) == "ba"
-    totals = queue.snapshot().totals
-    assert (totals.pushed, totals.acked) == (6, 4)
-    assert queue.check() == []
-    assert [found.tag for found in serve(queue, 9)] == ["b", "a"]
-
-
-@pytest.mark.usefixtures("short_journal")
-@pytest.mark.parametrize(
-    "keep",
-    [
-        lambda queue: queue.configure("a", weight=2),
-        lambda queue: queue.configure("a", paused=True),
-        lambda queue: queue.configure("a", max_pending=5),
-        lambda queue: queue.push("x", tag="a"),
-        lambda queue: queue.cancel(queue.push("x", tag="a").id),
-    ],
-    ids=["weight", "paused", "limit", "task", "trash"],
-)
-def test_a_tag_with_a_setting_or_a_task_is_kept(queue: Queue, clock: Any, keep: Any) -> None:
-    queue.configure(tag_retention=3600)
-    fill(queue, a=1, b=1)
-    serve(queue, 2)
-    keep(queue)
-    later(queue, clock, 6 * 3600)
-    assert names(queue) == "a"
-
-
-def test_a_tag_that_the_journal_names_is_kept(queue: Queue, clock: Any) -> None:
-    queue.configure(tag_retention=0)
-    fill(queue, a=1)
-    serve(queue, 1)
-    later(queue, clock, 7200)
-    assert names(queue) == "a"
-    assert {event.tag for event in queue.journal()} == {None, "a"}
-
-
-@pytest.mark.usefixtures("short_journal")
-def test_a_cursor_on_a_forgotten_tag_goes_on_with_the_next_and_wraps(queue: Queue, clock: Any) -> None:
-    queue.configure(tag_retention=3600)
-    fill(queue, a=9, b=9, c=1)
-    assert [found.tag for found in serve(queue, 2)] == ["a", "b"]
-    queue.dead_letter(queue.tasks("pending", tag="c").items[0].id, "enough")
-    (dead,) = queue.tasks("dead")
-    queue.expunge(queue.purge(dead.id).id)
-    assert queue.snapshot().ring.cursor == "c"
-    later(queue, clock, 7200)
-    fill(queue, d=2)  # first seen later than the cursor moved: it waits for the round's end
-    assert names(queue) == "abd"
-    assert queue.snapshot().ring.cursor == "a"
-    assert [found.tag for found in serve(queue, 4)] == ["a", "b", "d", "a"]
-
-
-@pytest.mark.usefixtures("short_journal")
-def test_what_a_forgotten_tag_did_stays_in_the_series(queue: Queue, clock: Any) -> None:
-    queue.configure(tag_retention=3600)
-    fill(queue, gone=2, here=1)
-    serve(queue, 3)
-    for _ in range(3):
-        later(queue, clock, 3600)
-        fill(queue, here=1)
-    series = queue.series()
-    assert names(queue) == "here"
-    assert "gone" not in series.names.values()
-    assert sum(series.whole("pushed")) == 6
-    assert series.of("here", "pushed")[0] is None or series.buckets[0].column("pushed")[-1] == 2
-
-
-@pytest.mark.usefixtures("short_journal")
-def test_forgetting_keeps_pace_with_new_tags(queue: Queue, clock: Any) -> None:
-    queue.configure(tag_retention=60)
-    for begin in range(0, 20_000, 500):
-        queue.push_many([("x", f"t{n}") for n in range(begin, begin + 500)])
-        queue.ack_many(queue.lease_many(500))
-        clock.advance(5)
-    assert len(queue.snapshot().tags) < 10_000
-    for _ in range(40):
-        clock.advance(10)
-        queue.configure()
-    assert len(queue.snapshot().tags) == 0
-    assert queue.snapshot().totals.acked == 20_000
-    fill(queue, again=1)
-    assert [found.tag for found in serve(queue, 1)] == ["again"]
 
 
 def test_every_counter_of_a_bucket_has_a_column(queue: Queue) -> None:
@@ -426,19 +276,6 @@ def test_history_gives_way_when_room_is_short(queue: Queue, clock: Any, monkeypa
         assert summed(queue) == queue.snapshot().totals
     assert queue.series().remainder.pushed > 4
     assert 2 in queue.series().whole("pushed")
-
-
-def test_clocks_that_take_turns_do_not_age_the_store(queue: Queue, clock: Any) -> None:
-    trash = queue.cancel(queue.push("x", tag="a").id)
-    for _ in range(1_000):
-        clock.advance(3600)
-        queue.configure()
-        clock.advance(-3600)
-        queue.configure()
-    assert queue.get(trash.id).state == "trash"
-    clock.advance(9 * 86_400)
-    later(queue, clock, 8 * 86_400)
-    assert queue.counts().trash == 0, "it goes on where the clock goes on"
 
 
 def test_no_time_is_told_where_a_limit_of_a_tag_decides(queue: Queue, clock: Any) -> None:

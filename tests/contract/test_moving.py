@@ -245,7 +245,6 @@ def test_a_move_is_told_of_both_tags(opened: Open) -> None:
     assert come == (Kind.MOVE, "é\n" * 500, "from a")
 
 
-@pytest.mark.needs("history")
 def test_a_tag_that_is_left_is_forgotten_as_any_other(queue: Queue, clock: Any) -> None:
     queue.configure(tag_retention=0, history=False)
     id = queue.push("x", tag="a").id

@@ -165,6 +165,21 @@ def test_links_out_of_the_directory_are_not_followed(path: Path, queue: Queue) -
     assert secret.read_text() == '{"payload": "secret"}'
 
 
+def test_a_link_in_a_tasks_place_is_not_followed(path: Path, queue: Queue) -> None:
+    secret = path.parent / "secret.json"
+    queue.push("x", tag="a")
+    file = path / tasks(path)[0]
+    file.rename(secret)
+    file.symlink_to(secret)
+    kept = secret.read_bytes()
+    assert list(queue.tasks("pending")) == []
+    assert queue.lease() is None
+    assert (queue.counts().all, queue.snapshot().totals.expunged) == (0, 1), "as if its file had been removed"
+    assert secret.read_bytes() == kept
+    assert not file.is_symlink()
+    assert queue.check() == []
+
+
 # --- files of others, and damage --------------------------------------------------------------------
 
 
@@ -221,12 +236,14 @@ def test_a_file_that_does_not_decode_is_set_aside_with_its_bytes(path: Path, que
     (path / tasks(path)[0]).write_bytes(data)
     assert next(iter(queue.tasks("pending"))).id == bad.id, "reading moves nothing"
     assert queue.get(bad.id).record.payload == data
+    assert queue.get(bad.id).pending_since is None, "it cannot be told"
     assert [lease.payload for lease in queue.lease_many(10)] == list(range(3))
     (dead,) = queue.tasks("dead")
     assert (dead.id, dead.tag) == (bad.id, "a")
     assert dead.record.payload == data
     assert isinstance(dead.payload, Undecodable) or json.loads(data) == dead.payload
     assert "does not decode" in (dead.reason or "")
+    assert queue.snapshot().totals.dead_lettered == 1
     assert queue.push("good", tag="a", dedupe_key="k").payload == "good"
     assert queue.check() == []
     queue.purge(dead.id)
