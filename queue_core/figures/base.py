@@ -1,9 +1,12 @@
 """What all figures share: colours, axes, bars, ticks, and the words in place of a figure that has nothing to show."""
 
 import colorsys
+import json
 import math
+import os
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import accumulate
@@ -24,6 +27,20 @@ from queue_core.frames import duration
 TOP = 12  # tags that get a bar, a band or a row of their own
 HEIGHT, STRIP = 340, 240  # pixels
 GREY, AMBER, RED, ACCENT = "#7d8799", "#b5731b", "#d8474c", "#4b74ee"
+# On the page of a notebook, light or dark. In JupyterLab text is coloured as that of the page; elsewhere it has a grey
+# that both let one read (4.3:1 on white and on #111; no colour has more on both).
+INK, GRID, LABEL = "#747b88", "rgba(127,127,127,0.25)", "#3a4152"
+PAGE = {
+    "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)", "font_color": INK,
+    "xaxis_gridcolor": GRID, "yaxis_gridcolor": GRID, "hoverlabel_bgcolor": LABEL, "hoverlabel_font_color": "#ffffff",
+    "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": INK, "activecolor": ACCENT},
+}  # fmt: skip
+PAGE_STYLE = (
+    '<style class="queue-core">.jp-OutputArea-child:has(> .jp-RenderedHTML > style.queue-core){display:none}'
+    f'text[style*="rgb({", ".join(str(part) for part in bytes.fromhex(INK[1:]))})"]'
+    f"{{fill:var(--jp-content-font-color1,{INK})!important}}</style>"
+)
+MIME = "application/vnd.plotly.v1+json"
 TAG_AXIS = {"type": "category", "autorange": "reversed", "showgrid": False, "ticksuffix": " "}
 _LUMINANCE = 0.19
 _HUES = 24
@@ -66,13 +83,51 @@ def short(label: str, room: float = 26) -> str:
     return label[: bisect_right(list(accumulate(widths)), room - 2)] + "…"
 
 
+def categories(labels: Iterable[str]) -> list[str]:
+    """Labels as categories of an axis. Of some that are the same, each gets one more sign at its end that is not seen:
+    tags with one label would be one category, and their bars one bar."""
+    seen: Counter[str] = Counter()
+    found = []
+    for label in labels:
+        found.append(plain(label) + "\N{ZERO WIDTH SPACE}" * seen[label])
+        seen[label] += 1
+    return found
+
+
 def records(frame: pd.DataFrame) -> list[Any]:
     return list(frame.itertuples())
 
 
+class Figure(go.Figure):  # type: ignore[misc] # plotly has no types
+    """A figure that shows itself in a notebook without a ground of its own, in the colours of the page."""
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        display({"text/html": PAGE_STYLE}, raw=True)  # type: ignore[no-untyped-call]
+        shown = go.Figure(self).update_layout(PAGE)
+        if _asked_for_mime():
+            display(mime_bundle(shown), raw=True)  # type: ignore[no-untyped-call]
+        else:
+            shown._ipython_display_()
+
+
+def mime_bundle(figure: go.Figure) -> dict[str, Any]:
+    """A figure for ``display(…, raw=True)``, as the renderer of Plotly that is chosen makes it."""
+    if _asked_for_mime():
+        return {MIME: json.loads(figure.to_json())}
+    bundle: dict[str, Any] = figure._repr_mimebundle_()
+    return bundle
+
+
+def _asked_for_mime() -> bool:
+    """Whether the choice is known: what Plotly imports to choose among its renderers takes two to three seconds."""
+    return os.environ.get("PLOTLY_RENDERER") == "plotly_mimetype"
+
+
 def figure(
     traces: Sequence[dict[str, Any]], x: dict[str, Any], y: dict[str, Any], *, height: int = HEIGHT, **layout: Any
-) -> go.Figure:
+) -> Figure:
     """A figure built in one step: Plotly's update methods cost ten times as much."""
     title = {"font": {"size": 12}, "standoff": 6}
     axes = {
@@ -83,7 +138,7 @@ def figure(
         "height": height, "template": "none", "showlegend": False, "hoverlabel": {"align": "left"},
         "font": {"size": 12}, "margin": {"l": 8, "r": 56, "t": 4, "b": 36},
     }  # fmt: skip
-    return go.Figure(list(traces), base | axes | layout)
+    return Figure(list(traces), base | axes | layout)
 
 
 def no_data(text: str, height: int = HEIGHT) -> go.Figure:
@@ -105,21 +160,21 @@ def span_ticks(longest: float) -> tuple[list[float], list[str]]:
 
 
 def bar_trace(
-    labels: Sequence[str], values: Sequence[float], texts: Sequence[str], colours: Sequence[str], hovers: Sequence[str]
+    at: Sequence[str], values: Sequence[float], texts: Sequence[str], colours: Sequence[str], hovers: Sequence[str]
 ) -> dict[str, Any]:
-    """Horizontal bars, each with its text at its end."""
+    """Horizontal bars at these places, each with its text at its end."""
     return {
-        "type": "bar", "orientation": "h", "x": list(values), "y": [plain(label) for label in labels],
+        "type": "bar", "orientation": "h", "x": list(values), "y": list(at),
         "marker": {"color": list(colours)}, "text": list(texts), "textposition": "outside", "cliponaxis": False,
-        "hovertext": list(map(plain, hovers)), "hoverinfo": "text", "width": min(0.75, len(labels) / TOP),
+        "hovertext": list(map(plain, hovers)), "hoverinfo": "text", "width": min(0.75, len(at) / TOP),
     }  # fmt: skip
 
 
-def tick_trace(places: Sequence[float], labels: Sequence[str], size: int, colour: str) -> dict[str, Any]:
+def tick_trace(values: Sequence[float], at: Sequence[str], size: int, colour: str) -> dict[str, Any]:
     """A short line across each bar."""
     line = {"width": 2 if size < 16 else 3, "color": colour}
     return {
-        "type": "scatter", "mode": "markers", "x": list(places), "y": [plain(label) for label in labels],
+        "type": "scatter", "mode": "markers", "x": list(values), "y": list(at),
         "hoverinfo": "skip", "marker": {"symbol": "line-ns", "size": size, "line": line},
     }  # fmt: skip
 

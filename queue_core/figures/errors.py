@@ -5,10 +5,12 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from queue_core.figures.base import HEIGHT, figure, no_data, plain, short
+from queue_core.figures.base import figure, no_data, plain, short
 
 ERRORS, TAGS = 8, 8  # rows and columns of their own
-ROOM = 22  # ordinary letters of an error
+ROOM, MORE = 22, 30  # ordinary letters of an error, and of one beside few columns
+FEW = 3  # columns, above which names have the room to stand level
+ROW, HEAD = 35, 72  # pixels: of an error, as in the table beside it, and of the names above
 OTHER_ERRORS, OTHER_TAGS = "other errors", "other tags"
 SHADES = [[0, "#6b7690"], [1, "#2f5bea"]]  # white on them has a contrast of 4.5:1, in both themes
 
@@ -51,9 +53,21 @@ def _drawn(values: list[list[int]], most: int, texts: list[str], labels: list[st
         "hovertext": hovers, "text": [[f"{count:,}" if count else "" for count in row] for row in values],
         "texttemplate": "%{text}", "textfont": {"size": 11, "color": "#ffffff"},
     }  # fmt: skip
-    across = _named([short(label, 14) for label in labels]) | {"side": "top", "tickangle": -35}
-    down = _named([short(text, ROOM) for text in texts]) | {"autorange": "reversed", "ticksuffix": " "}
-    return figure([cells], across, down, height=HEIGHT, margin={"l": 8, "r": 48, "t": 8, "b": 8})
+    few = len(labels) <= FEW
+    across = _named([short(label, 40 / len(labels) if few else 14) for label in labels])
+    across |= {"side": "top", "tickangle": 0 if few else -35}
+    down = _named([short(_kind(text), MORE if few else ROOM) for text in texts]) | {
+        "autorange": "reversed",
+        "ticksuffix": " ",
+    }
+    margin = {"l": 8, "r": 8 if few else 84, "t": 8, "b": 8}  # on the right leans the last name
+    return figure([cells], across, down, height=HEAD + ROW * len(texts), margin=margin)
+
+
+def _kind(text: str) -> str:
+    """An error without the module of its class: there is little room, and it tells least."""
+    kind, colon, rest = text.partition(":")
+    return f"{kind.rpartition('.')[2]}{colon}{rest}" if colon and " " not in kind else text
 
 
 def _named(names: list[str]) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from queue_core.figures.base import (
     AMBER,
     GREY,
     RED,
-    STRIP,
     TAG_AXIS,
     TOP,
+    categories,
     count_axis,
     figure,
     no_data,
@@ -37,20 +37,24 @@ def lease_ages(leases: pd.DataFrame, rows: int = TOP) -> go.Figure:
     if leases.empty:
         return no_data("no data: no leases to show")
     some = leases.sort_values("age", ascending=False, kind="stable").head(rows)
-    labels = [f"{row.label} · {one_line(row.owner, 18)} · {row.id[-4:]}" for row in records(some)]
+    labels = categories(f"{row.label} · {one_line(row.owner, 18)} · {row.id[-4:]}" for row in records(some))
     least = LEAST * float(some["age"].max() + some["expires_in"].clip(lower=0.0).max())
     good, over = (_spans(some, labels, expired, least) for expired in (False, True))
     beats = tick_trace([-silence for silence in some["silence"]], labels, 12, ACCENT)
     ticks, words = span_ticks(max(float(some["age"].max()), float(some["expires_in"].max()), 1.0))
     axis = {
-        "title": "before and after now; the tick is the last heartbeat",
+        "title": "before and after now; tick: last heartbeat",
         "tickvals": [-tick for tick in ticks[:0:-1]] + ticks, "ticktext": [f"−{word}" for word in words[:0:-1]] + words,
     }  # fmt: skip
-    order = {"categoryorder": "array", "categoryarray": [plain(label) for label in labels]}
+    order = {"categoryorder": "array", "categoryarray": labels}
     return figure(
-        [good, over, beats], axis, {**TAG_AXIS, **order}, height=80 + 24 * max(len(some), 4), barmode="overlay",
+        [good, over, beats], axis, {**TAG_AXIS, **order}, height=_height(len(some)), barmode="overlay",
         shapes=[vertical(0, GREY, "dot")],
     )  # fmt: skip
+
+
+def _height(rows: int) -> int:
+    return 80 + 24 * max(rows, 6)
 
 
 def _spans(some: pd.DataFrame, labels: Sequence[str], expired: bool, least: float) -> dict[str, Any]:
@@ -63,7 +67,7 @@ def _spans(some: pd.DataFrame, labels: Sequence[str], expired: bool, least: floa
         for row, _ in rows
     ]
     return {
-        "type": "bar", "orientation": "h", "width": 0.6, "y": [plain(label) for _, label in rows],
+        "type": "bar", "orientation": "h", "width": 0.6, "y": [label for _, label in rows],
         "base": [-row.age for row, _ in rows], "x": [max(row.age + row.expires_in, least) for row, _ in rows],
         "marker": {"color": RED if expired else GREY, "opacity": 0.55}, "hoverinfo": "text",
         "hovertext": list(map(plain, hovers)),
@@ -71,6 +75,7 @@ def _spans(some: pd.DataFrame, labels: Sequence[str], expired: bool, least: floa
 
 
 AGES = (1, 5, 10, 30, 60, 300, 900, 3_600, 21_600, 86_400)  # seconds: where the next bar of ages begins
+FEWEST = 6  # bars that have room at least, or one alone would be as wide as the figure
 _BARS = (
     "< 1 s",
     "1–5 s",
@@ -87,15 +92,16 @@ _BARS = (
 
 
 def age_histogram(leases: pd.DataFrame) -> go.Figure:
-    """How long leases have been held: a bar for each span of ages; good ones, those of lost workers, and expired."""
+    """How long leases have been held: a bar for each span of ages; good ones, those of lost workers, and expired. As
+    high as the figure of their ages."""
     if leases.empty:
-        return no_data("no data: no leases to show", STRIP)
+        return no_data("no data: no leases to show")
     kinds: dict[str, list[int]] = {name: [0] * len(_BARS) for name in ("good", "worker lost or stopped", "ran out")}
     for row in records(leases):
         kind = "ran out" if row.expired else "worker lost or stopped" if getattr(row, "mark", "") else "good"
         kinds[kind][bisect_right(AGES, row.age)] += 1
     whole = [sum(counts) for counts in zip(*kinds.values(), strict=True)]
-    last = max(place for place, count in enumerate(whole) if count) + 1
+    last = max(FEWEST, *(place + 1 for place, count in enumerate(whole) if count))
     bars = [
         {
             "type": "bar", "x": list(_BARS[:last]), "y": counts[:last], "marker": {"color": colour},
@@ -105,4 +111,6 @@ def age_histogram(leases: pd.DataFrame) -> go.Figure:
         for (kind, counts), colour in zip(kinds.items(), (GREY, AMBER, RED), strict=True)
     ]  # fmt: skip
     axis = {"title": "age", "type": "category", "showgrid": False}
-    return figure(bars, axis, count_axis("leases", whole), height=STRIP, barmode="stack", bargap=0.15)
+    return figure(
+        bars, axis, count_axis("leases", whole), height=_height(min(len(leases), TOP)), barmode="stack", bargap=0.15
+    )

@@ -13,7 +13,9 @@ from queue_core.figures.base import (
     STRIP,
     TAG_AXIS,
     TOP,
+    Figure,
     bar_trace,
+    categories,
     count_axis,
     figure,
     no_data,
@@ -29,7 +31,8 @@ from queue_core.frames import duration, share_text
 
 RING = 120  # tags that get a dot
 BEHIND, AHEAD = 20, 40  # of a larger ring: those beside the cursor, whether they can be served or not
-LINE = 0.14  # height of a name beside the ring, of its radius
+BESIDE, CIRCLED = 1.08, 1.17  # from the middle of the ring to a name, and to one beside a large mark: of its radius
+LINE = 0.15  # height of a name beside the ring, of its radius
 WIDE, LETTERS = 2.17, 21.6  # from the middle of the ring to the edge; ordinary letters: both of its radius
 
 
@@ -116,27 +119,32 @@ def _names(shown: pd.DataFrame, angles: Sequence[float]) -> dict[str, Any]:
     """Names around the ring, those that are served soonest first, as many as have room."""
     rows = records(shown)
     taken: dict[bool, list[float]] = {True: [], False: []}  # heights on the right and on the left
-    chosen: list[int] = []
+    chosen, away = list[int](), list[float]()  # places, and how far from the middle
     for place in sorted(
         range(len(rows)), key=lambda at: (not rows[at].next, isinstance(rows[at].why_not, str), rows[at].ahead)
     ):
-        side, height = math.sin(angles[place]) > -1e-9, math.cos(angles[place])
+        far = CIRCLED if rows[place].last or rows[place].next else BESIDE
+        side, height = math.sin(angles[place]) > -1e-9, far * math.cos(angles[place])
         if all(abs(height - other) >= LINE for other in taken[side]):
             taken[side].append(height)
             chosen.append(place)
-    names = [plain(_fit(rows[place].label, rows[place].next, angles[place])) for place in chosen]
+            away.append(far)
+    names = [
+        plain(_fit(rows[place].label, rows[place].next, far * abs(math.sin(angles[place]))))
+        for place, far in zip(chosen, away, strict=True)
+    ]
     return {
         "type": "scatter", "mode": "text", "cliponaxis": False, "hoverinfo": "skip",
-        "x": [1.08 * math.sin(angles[place]) for place in chosen],
-        "y": [1.08 * math.cos(angles[place]) for place in chosen],
+        "x": [far * math.sin(angles[place]) for place, far in zip(chosen, away, strict=True)],
+        "y": [far * math.cos(angles[place]) for place, far in zip(chosen, away, strict=True)],
         "text": [f"<b>{name} · next</b>" if rows[at].next else name for at, name in zip(chosen, names, strict=True)],
         "textposition": ["middle right" if math.sin(angles[place]) > -1e-9 else "middle left" for place in chosen],
     }  # fmt: skip
 
 
-def _fit(label: str, next: bool, angle: float) -> str:
-    """The label, or as much of its beginning as there is room for beside the ring."""
-    room = (WIDE - 1.08 * abs(math.sin(angle))) * LETTERS
+def _fit(label: str, next: bool, away: float) -> str:
+    """The label, or as much of its beginning as there is room for beside the ring, so far from its middle."""
+    room = (WIDE - away) * LETTERS
     return short(label, room - 9 if next else room)
 
 
@@ -180,7 +188,7 @@ def shares(frame: pd.DataFrame) -> go.Figure:
     most, others = frame.index[: TOP // 2], frame.iloc[TOP // 2 :]
     furthest = others["difference"].abs().sort_values(ascending=False, kind="stable").index
     rows = records(frame.loc[sorted({*most, *furthest[: TOP // 2]})])
-    labels = [row.label for row in rows]
+    labels = categories(row.label for row in rows)
     hovers = [
         f"{row.label}, weight {row.weight}: served {row.served:,} times ({share_text(row.share)}), "
         f"due {row.entitled:,.2f} ({share_text(row.entitled_share)}); longest wait {duration(row.longest_wait)}"
@@ -190,10 +198,10 @@ def shares(frame: pd.DataFrame) -> go.Figure:
     bars = bar_trace(labels, [row.served for row in rows], [""] * len(rows), colours, hovers)
     notes = [
         {
-            "x": max(row.served, row.entitled), "y": plain(row.label), "showarrow": False, "xanchor": "left",
+            "x": max(row.served, row.entitled), "y": label, "showarrow": False, "xanchor": "left",
             "xshift": 8, "text": f"{row.served:,} of {row.entitled:,.1f}",
         }
-        for row in rows
+        for label, row in zip(labels, rows, strict=True)
     ]  # fmt: skip
     of = f", {len(rows)} of {len(frame):,} tags" if len(rows) < len(frame) else ""
     due = tick_trace([row.entitled for row in rows], labels, 14, GREY)
@@ -215,7 +223,8 @@ def serves(frame: pd.DataFrame, last: int = 120) -> go.Figure:
         f"{row.owner or 'owner unknown'}"
         for row in rows
     ]
-    names = {row.number: plain(row.label) for row in sorted(rows, key=lambda row: row.number)}
+    labels = dict(sorted((row.number, row.label) for row in rows))
+    names = dict(zip(labels, categories(labels.values()), strict=True))
     few = len(names) <= TOP
     marks = {
         "type": "scatter", "mode": "markers", "x": list(strip["serve"]), "hoverinfo": "text",
@@ -234,7 +243,7 @@ def serves_around(around: pd.DataFrame) -> go.Figure:
     if around.empty or not around["after"].any():
         return drawn
     place = float(around.loc[around["after"], "serve"].iloc[0]) - 0.5
-    return go.Figure(drawn.data, drawn.layout.to_plotly_json() | {"shapes": [vertical(place, ACCENT, "dot")]})
+    return Figure(drawn.data, drawn.layout.to_plotly_json() | {"shapes": [vertical(place, ACCENT, "dot")]})
 
 
 # --- how fair it was ------------------------------------------------------------------------------
@@ -272,7 +281,7 @@ def gaps(frame: pd.DataFrame) -> go.Figure:
         return no_data("no data: no tag that stayed eligible was served twice")
     over = (some["mean_gap"] / some["ideal_gap"]).sort_values(ascending=False, kind="stable").index[:TOP]
     rows = records(some.loc[over])
-    labels = [row.label for row in rows]
+    labels = categories(row.label for row in rows)
     hovers = [
         f"{row.label}: every {row.mean_gap:,.2f} serves, ideal {row.ideal_gap:,.2f}, longest {row.longest_gap:,}; "
         f"it waited through {row.turns_waited:,} turns of others at most"
@@ -282,7 +291,7 @@ def gaps(frame: pd.DataFrame) -> go.Figure:
     ideal = tick_trace([row.ideal_gap for row in rows], labels, 14, GREY)
     longest = {
         "type": "scatter", "mode": "markers", "x": [int(row.longest_gap) for row in rows], "hoverinfo": "skip",
-        "y": list(map(plain, labels)), "marker": {"symbol": "circle-open", "size": 8, "color": _colours(rows)},
+        "y": labels, "marker": {"symbol": "circle-open", "size": 8, "color": _colours(rows)},
     }  # fmt: skip
     axis = count_axis("serves apart: mean (bar), ideal (line), longest (ring)",
                       [int(row.longest_gap) for row in rows])  # fmt: skip
@@ -296,7 +305,7 @@ def worker_shares(frame: pd.DataFrame) -> go.Figure:
     if some.empty:
         return no_data("no data: no worker time was measured in these serves")
     rows = records(some.sort_values("worker_share", ascending=False, kind="stable").head(TOP))
-    labels = [row.label for row in rows]
+    labels = categories(row.label for row in rows)
     hovers = [
         f"{row.label}: {duration(row.worker_time)} of worker time ({share_text(row.worker_share)}), "
         f"{share_text(row.share)} of the serves" + (f"; much of: {row.noisy}" if isinstance(row.noisy, str) else "")
@@ -304,10 +313,10 @@ def worker_shares(frame: pd.DataFrame) -> go.Figure:
     ]
     notes = [
         {
-            "x": 100 * max(row.worker_share, row.share), "y": plain(row.label), "showarrow": False, "xanchor": "left",
+            "x": 100 * max(row.worker_share, row.share), "y": label, "showarrow": False, "xanchor": "left",
             "xshift": 8, "text": share_text(row.worker_share) + (", noisy" if isinstance(row.noisy, str) else ""),
         }
-        for row in rows
+        for label, row in zip(labels, rows, strict=True)
     ]  # fmt: skip
     bars = bar_trace(labels, [100 * row.worker_share for row in rows], [""] * len(rows), _colours(rows), hovers)
     served = tick_trace([100 * row.share for row in rows], labels, 14, GREY)

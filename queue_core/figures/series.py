@@ -18,6 +18,8 @@ from queue_core.figures.base import (
     STRIP,
     TAG_AXIS,
     TOP,
+    Figure,
+    categories,
     figure,
     no_data,
     plain,
@@ -193,7 +195,7 @@ def times_by_tag(times: pd.DataFrame, what: str = "wait") -> go.Figure:
         return no_data(f"no data: nothing has been {'leased' if what == 'wait' else 'worked on'} yet")
     slowest = some[~some["whole"]].sort_values(f"{what}_p95", ascending=False, kind="stable").head(TOP)
     some = pd.concat([some[some["whole"]], slowest])
-    labels = [plain(label) for label in some["label"]]
+    labels = categories(some["label"])
     half, most, nearly = (some[f"{what}_{name}"].tolist() for name in ("p50", "p95", "p99"))
     hovers = [
         f"{row.label}: half within {p50:,.3f} s, 95 % within {p95:,.3f} s, 99 % within {p99:,.3f} s"
@@ -233,4 +235,4 @@ def marked(drawn: go.Figure, at: datetime) -> go.Figure:
         "line": {"color": ACCENT, "width": 2, "dash": "dot"},
     }  # fmt: skip
     layout = drawn.to_plotly_json()["layout"]
-    return go.Figure(drawn.data, {**layout, "shapes": [*layout.get("shapes", ()), line]})
+    return Figure(drawn.data, {**layout, "shapes": [*layout.get("shapes", ()), line]})

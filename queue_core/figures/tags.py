@@ -9,6 +9,7 @@ from queue_core.figures.base import (
     TAG_AXIS,
     TOP,
     bar_trace,
+    categories,
     count_axis,
     figure,
     no_data,
@@ -32,7 +33,7 @@ def count_by_tag(tags: pd.DataFrame, column: str = "backlog", unit: str = "tasks
         values.append(int(rest[column].sum()))
         colours.append(GREY)
     hovers = [f"{label}: {value:,} {unit}" for label, value in zip(labels, values, strict=True)]
-    bars = bar_trace(labels, values, [f"{value:,}" for value in values], colours, hovers)
+    bars = bar_trace(categories(labels), values, [f"{value:,}" for value in values], colours, hovers)
     return figure([bars], count_axis(unit, values), TAG_AXIS)
 
 
@@ -44,13 +45,12 @@ def errors(dead: pd.DataFrame, rows: int = 8) -> go.Figure:
     counts = texts.value_counts()
     top, rest = counts.iloc[:rows], counts.iloc[rows:]
     labels = [f"{text[:43]}…" if len(text) > 44 else text or "(no error text)" for text in top.index]
-    labels = [label if label not in labels[:place] else f"{label} ({place})" for place, label in enumerate(labels)]
     values, hovers = [int(value) for value in top], [f"{value:,} × {text}" for text, value in top.items()]
     if len(rest):
         labels.append(f"{len(rest):,} other errors" if len(rest) > 1 else "1 other error")
         values.append(int(rest.sum()))
         hovers.append(f"{values[-1]:,} with other errors")
-    bars = bar_trace(labels, values, [f"{value:,}" for value in values], [GREY] * len(values), hovers)
+    bars = bar_trace(categories(labels), values, [f"{value:,}" for value in values], [GREY] * len(values), hovers)
     return figure([bars], count_axis("dead letters shown", values), TAG_AXIS)
 
 
@@ -66,7 +66,7 @@ def oldest_wait_by_tag(tags: pd.DataFrame) -> go.Figure:
         for label, wait, why in zip(some["label"], waits, held, strict=True)
     ]
     colours = [tag_colour(name) for name in some["tag"]]
-    bars = bar_trace(list(some["label"]), waits, [duration(wait) for wait in waits], colours, hovers)
+    bars = bar_trace(categories(some["label"]), waits, [duration(wait) for wait in waits], colours, hovers)
     ticks, words = span_ticks(max(waits))
     axis = {"title": "oldest wait", "rangemode": "tozero", "tickvals": ticks, "ticktext": words}
     return figure([bars], axis, TAG_AXIS, shapes=[vertical(SLOW_WAIT, AMBER, "dash")] if max(waits) > SLOW_WAIT else [])

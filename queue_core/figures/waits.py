@@ -11,6 +11,7 @@ from queue_core.figures.base import (
     TAG_AXIS,
     TOP,
     bar_trace,
+    categories,
     figure,
     no_data,
     plain,
@@ -32,7 +33,7 @@ def waits(tags: pd.DataFrame) -> go.Figure:
     if some.empty:
         return no_data(NOTHING)
     rows = records(some.head(TOP))
-    labels = [row.label for row in rows]
+    labels = categories(row.label for row in rows)
     hovers = [
         f"{row.label}: {row.served:,} served; mean {row.wait_mean:,.3f} s, half within {row.wait_p50:,.3f} s, "
         f"95 % within {row.wait_p95:,.3f} s, 99 % within {row.wait_p99:,.3f} s, longest {row.longest_wait:,.3f} s"
@@ -42,8 +43,8 @@ def waits(tags: pd.DataFrame) -> go.Figure:
     most = tick_trace([row.wait_p95 for row in rows], labels, 14, GREY)
     ends = [max(row.wait_mean, row.wait_p95) for row in rows]
     notes = [
-        _note(row.label, end, f"{duration(row.wait_mean)}; 95 %: {duration(row.wait_p95)}")
-        for row, end in zip(rows, ends, strict=True)
+        _note(label, end, f"{duration(row.wait_mean)}; 95 %: {duration(row.wait_p95)}")
+        for label, row, end in zip(labels, rows, ends, strict=True)
     ]
     axis = _axis(f"wait: mean (bar), 95th percentile (line){_part(rows, some)}", max(ends))
     return figure([bars, most], axis, TAG_AXIS, annotations=notes, margin=MARGIN)
@@ -57,7 +58,7 @@ def waits_compared(compared: pd.DataFrame, measure: str = "wait_mean") -> go.Fig
         return no_data("no data: no tag was served both times")
     order = some[f"{measure}_change"].abs().sort_values(ascending=False, kind="stable").index
     rows = records(some.loc[order[:TOP]])
-    labels = [plain(row.label) for row in rows]
+    labels = categories(row.label for row in rows)
     before, after = ([float(getattr(row, f"{measure}_{when}")) for row in rows] for when in ("before", "after"))
     words = {"wait_mean": "mean wait", "wait_p95": "95th percentile of the wait", "longest_wait": "longest wait"}
     hovers = [
@@ -79,8 +80,8 @@ def waits_compared(compared: pd.DataFrame, measure: str = "wait_mean") -> go.Fig
         for places, symbol in ((before, "circle-open"), (after, "circle"))
     ]  # fmt: skip
     notes = [
-        _note(row.label, max(old, new), f"{duration(old)} → {duration(new)}")
-        for row, old, new in zip(rows, before, after, strict=True)
+        _note(label, max(old, new), f"{duration(old)} → {duration(new)}")
+        for label, old, new in zip(labels, before, after, strict=True)
     ]
     axis = _axis(f"{words[measure]}: before (ring), after (dot){_part(rows, some)}", longest)
     axis["range"] = [-0.03 * longest, 1.03 * longest]  # no mark on a name
@@ -91,8 +92,8 @@ def _colours(rows: Sequence[Any]) -> list[str]:
     return [tag_colour(row.tag) for row in rows]
 
 
-def _note(label: str, end: float, text: str) -> dict[str, Any]:
-    return {"x": end, "y": plain(label), "showarrow": False, "xanchor": "left", "xshift": 10, "text": text}
+def _note(at: str, end: float, text: str) -> dict[str, Any]:
+    return {"x": end, "y": at, "showarrow": False, "xanchor": "left", "xshift": 10, "text": text}
 
 
 def _part(rows: Sequence[Any], some: pd.DataFrame) -> str:

@@ -91,6 +91,7 @@ from queue_core.frames.text import (
     safe_text,
     share_text,
     tag_label,
+    told_apart,
 )
 from queue_core.frames.then import TagThen, TurnsThen, ring_then_frame, shares_then_frame, tag_then, turns_then
 from queue_core.frames.turns import ring_frame, shares_frame, upcoming
@@ -203,6 +204,7 @@ __all__ = [
     "times_frame",
     "times_histogram_frame",
     "times_words",
+    "told_apart",
     "turns_then",
     "upcoming",
     "verdict",

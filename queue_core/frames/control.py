@@ -15,8 +15,8 @@ from queue_core.task import SECOND, Task, id_text, moment
 
 GROUPS: Schema = {
     "group": "str", "text": "str", "count": "int64", "tags": "int64", "deaths": "int64", "first_at": UTC,
-    "last_at": UTC, "since_last": "float64", "status": "str", "resolved": "bool", "resolved_by": "str",
-    "resolved_at": UTC, "reopened_at": UTC, "sample": "str", "error": "str",
+    "last_at": UTC, "since_first": "float64", "since_last": "float64", "status": "str", "resolved": "bool",
+    "resolved_by": "str", "resolved_at": UTC, "reopened_at": UTC, "sample": "str", "error": "str",
 }  # fmt: skip
 HEAT: Schema = {"group": "str", "text": "str", "tag": "str", "label": "str", "count": "int64"}
 PLANS: Schema = {
@@ -47,17 +47,18 @@ def _status(group: Group) -> str:
 
 
 def groups_frame(groups: Iterable[Group], at: datetime, mask: Redactor | None = None) -> pd.DataFrame:
-    """One row per error group; ``since_last`` is seconds since the newest death, as of ``at``. ``status``: open,
-    reopened (by a death after it was resolved), or resolved by whom."""
+    """One row per error group; ``since_first`` and ``since_last`` are seconds since the first and the newest death, as
+    of ``at``. ``status``: open, reopened (by a death after it was resolved), or resolved by whom."""
     mask = masking(mask)
     return rows(
         GROUPS,
         (
             (
                 group.fingerprint.hex(), one_line(group.said(mask.text)), group.count, group.tags, group.deaths,
-                _at(group.first), _at(group.last), span(at, _at(group.last)), _status(group), bool(group.resolved),
-                one_line(group.resolved_by) or None, _at(group.resolved), _at(group.reopened),
-                id_text(group.sample) if group.sample else None, error_preview(group.error, mask),
+                _at(group.first), _at(group.last), span(at, _at(group.first)), span(at, _at(group.last)),
+                _status(group), bool(group.resolved), one_line(group.resolved_by) or None, _at(group.resolved),
+                _at(group.reopened), id_text(group.sample) if group.sample else None,
+                error_preview(group.error, mask),
             )
             for group in groups
         ),

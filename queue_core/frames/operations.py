@@ -169,7 +169,7 @@ def plan_facts(plan: Plan, at: datetime, mask: Redactor | None = None) -> list[t
     if options.ttl:
         facts.append(("For", duration(options.ttl / SECOND)))
     if plan.rate is not None:
-        facts.append(("Rate", f"at most {plan.rate:,g} tasks a second"))
+        facts.append(("Rate", f"at most {plan.rate:,g} {'task' if plan.rate == 1 else 'tasks'} a second"))
     if plan.canary is not None:
         passed = "passed" if plan.canary_passed else "not passed yet"
         facts.append(

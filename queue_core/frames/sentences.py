@@ -6,7 +6,7 @@ from heapq import nlargest
 from typing import Any
 
 from queue_core.frames.series import quantile_text
-from queue_core.frames.text import duration, one_line, plural, share_text, tag_label
+from queue_core.frames.text import duration, one_line, plural, share_text, tag_label, told_apart
 from queue_core.frames.words import HELD, SLOW_WAIT, WORKER_SILENT, Level, Verdict
 from queue_core.histogram import Times
 from queue_core.plans import Plan, PlanState
@@ -50,9 +50,9 @@ def tag_verdict(snapshot: Snapshot, tag: TagStats) -> Verdict:
 
 
 def busiest(snapshot: Snapshot, most: int) -> list[str]:
-    """The labels of the tags with most to see, by name."""
+    """What the tags with most to see are called, by name."""
     tags = nlargest(most, snapshot.tags, key=lambda tag: tag.backlog + tag.inflight + tag.dead)
-    return sorted((tag_label(tag.name) for tag in tags), key=str.casefold)
+    return sorted(told_apart(tag.name for tag in tags).values(), key=str.casefold)
 
 
 def _turn(snapshot: Snapshot, tag: TagStats) -> str:

@@ -6,6 +6,8 @@ redaction rules that cannot be read: ``mask`` is by default the redactor that is
 
 import math
 import re
+from collections import Counter
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -50,8 +52,12 @@ def error_preview(text: str | None, mask: Redactor | None = None) -> str:
 
 
 def tag_label(name: str) -> str:
-    """What a tag is called on every page: its name, or, when that is empty, long or odd, a short form with a
-    hash of the name, so that two tags never share a label."""
+    """What a tag is called on every page: its name, or, when that is empty, long or odd, a short form with 24 bits of a
+    hash of the name.
+
+    No tag has a name that is the label of another. Two labels may be the same by chance: among 10,000 long names that
+    all begin alike, those of about three pairs are. So a label is only ever shown; tags are told apart by their names.
+    """
     if not name:
         return _EMPTY
     if len(name) <= LABEL and name.isascii() and name.isprintable() and " " not in name:  # as most are
@@ -61,6 +67,14 @@ def tag_label(name: str) -> str:
         return name
     digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=3).hexdigest()
     return f"{plain[: LABEL - 9]}{_CUT}{digest}"
+
+
+def told_apart(names: Iterable[str]) -> dict[str, str]:
+    """What to call each of some tags that stand side by side: its label, or, where two have the same, its name in full,
+    made safe."""
+    labels = {name: tag_label(name) for name in names}
+    called = Counter(labels.values())
+    return {name: label if called[label] == 1 else safe_text(name) for name, label in labels.items()}
 
 
 def payload_preview(task: Task, limit: int = PREVIEW, mask: Redactor | None = None) -> str:

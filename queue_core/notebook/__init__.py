@@ -1,8 +1,8 @@
 """Queues in a notebook: ``%load_ext queue_core.notebook`` lets them show themselves, and brings two views.
 
-``opened()`` is the queue of ``QUEUE_URL``, or a sample. ``monitor(queue)`` is a live view, ``triage(queue)`` finds dead
-letters and acts on them. ``lease_for(queue)`` leases a task for the length of a ``with``. ``url(thing)`` is where the
-dashboard shows a thing.
+``opened()`` is the queue of ``QUEUE_URL``, or a recorded sample; ``about(queue)`` says which. A ``Period`` is the time
+that is looked back at. ``monitor(queue)`` is a live view, ``triage(queue)`` finds dead letters and acts on them.
+``lease_for(queue)`` leases a task for the length of a ``with``. ``url(thing)`` is where the dashboard shows a thing.
 """
 
 from typing import Any
@@ -19,13 +19,16 @@ from queue_core.notebook.handling import Planned
 from queue_core.notebook.leasing import lease_for
 from queue_core.notebook.links import dashboard_url, url
 from queue_core.notebook.monitor import Monitor, monitor
-from queue_core.notebook.sample import opened, sample
+from queue_core.notebook.period import Period
+from queue_core.notebook.sample import about, opened, sample
 from queue_core.notebook.triage import Triage, triage
 
 __all__ = [
     "Monitor",
+    "Period",
     "Planned",
     "Triage",
+    "about",
     "dashboard_url",
     "lease_for",
     "monitor",

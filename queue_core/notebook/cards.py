@@ -46,7 +46,7 @@ class Card:
         if self.code:
             parts.append(f'<pre style="{_BOX}">{_escaped(self.code)}</pre>')
         parts += [_html_of(table) for table in self.tables if table.rows]
-        return f'<div class="queue-core mathjax_ignore tex2jax_ignore">{"".join(parts)}</div>'
+        return f'<div class="queue-core mathjax_ignore tex2jax_ignore" style="line-height:1.4">{"".join(parts)}</div>'
 
     def plain(self) -> str:
         """As plain text, without the end of the last line."""

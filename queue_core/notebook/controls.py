@@ -4,16 +4,29 @@ from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
-from ipywidgets import HTML, BoundedFloatText, BoundedIntText, Button, Dropdown, HBox, Layout, Text, VBox
+from ipywidgets import (
+    HTML,
+    BoundedFloatText,
+    BoundedIntText,
+    Button,
+    Dropdown,
+    HBox,
+    Layout,
+    SelectMultiple,
+    Text,
+    VBox,
+)
 
 from queue_core.errors import InvalidFilter, QueueError
 from queue_core.figures.base import records
-from queue_core.frames import dead_sentence, duration, error_line, groups_sentence, plural, safe_text
+from queue_core.frames import dead_sentence, duration, error_line, groups_sentence, one_line, plural, safe_text
+from queue_core.frames.tables import DEAD, rows
 from queue_core.notebook.cards import Card, Table
 from queue_core.notebook.display import plan_card
-from queue_core.notebook.handling import Handling, Planned
+from queue_core.notebook.handling import ROWS, Handling, Planned
 
-GROUPS, LISTED = 8, 12  # rows of the tables
+GROUPS, LISTED = 8, 8  # rows of the table, and of the list
+SHORT = 80  # characters of an error in a line
 ACTIONS = [("Redrive", "redrive"), ("Move", "move_tag"), ("Purge", "purge"), ("Restore from the trash", "restore")]
 WIDE = Layout(width="30em")
 
@@ -26,12 +39,15 @@ class Box:
         self._triage = triage
         self._planned: Planned | None = None
         self._ran: Planned | None = None
+        self._filling = False
+        self._rows = rows(DEAD, [])  # that were found
         self.where = Text(
             description="Filter", placeholder="error:timeout tag:acme", continuous_update=False, layout=WIDE
         )
         self.refresh = _button("Refresh", self._find)
-        self.groups, self.rows, self.detail, self.outcome = HTML(), HTML(), HTML(), HTML()
-        self.task = Dropdown(description="Inspect", layout=WIDE)
+        self.group = Dropdown(description="Group", layout=WIDE)
+        self.groups, self.found, self.detail, self.outcome = HTML(), HTML(), HTML(), HTML()
+        self.tasks = SelectMultiple(description="Tasks", rows=LISTED, layout=Layout(width="60em"))
         self.action = Dropdown(description="Action", options=ACTIONS, layout=Layout(width="18em"))
         self.reason = Text(description="Reason", layout=WIDE)
         self.tag = Text(description="To tag", layout=Layout(width="18em"))
@@ -43,12 +59,13 @@ class Box:
         self.run = _button("Run", self._run)
         self.undo = _button("Undo", self._undo)
         self.view = VBox([
-            HBox([self.where, self.refresh]), self.groups, self.rows, self.task, self.detail,
+            self.groups, HBox([self.group, self.where, self.refresh]), self.found, self.tasks, self.detail,
             HBox([self.action, self.reason, self.tag]), HBox([self.rate, self.canary, self.look]), self.outcome,
             HBox([self.run, self.undo]),
         ])  # fmt: skip
         self.where.observe(lambda _: self._find(), "value")
-        self.task.observe(lambda _: self._show(), "value")
+        self.group.observe(lambda change: self._of(change["new"]), "value")
+        self.tasks.observe(lambda _: self._show(), "value")
         for field in (self.action, self.reason, self.tag, self.rate, self.canary):
             field.observe(lambda _: self._put_away(), "value")
         self.action.observe(lambda _: self._find(), "value")
@@ -57,12 +74,14 @@ class Box:
     # --- looking
 
     def _find(self) -> None:
+        self.tag.disabled = self.action.value != "move_tag"
         self._put_away()
+        self.tasks.options = ()
         self._guarded(self._read)
 
     def _read(self) -> None:
-        trash = self.action.value == "restore"
-        frame = self._triage.find(self.where.value.strip(), state="trash" if trash else "dead")
+        where, trash = self.where.value.strip(), self.action.value == "restore"
+        self._rows = self._triage.find(where, state="trash" if trash else "dead")
         groups, said = self._triage.groups(), dead_sentence(self._triage.queue.snapshot())
         heads = ("Error", ">Dead", ">Tags", "Last", "Status", "Group")
         told = [
@@ -70,19 +89,37 @@ class Box:
             for row in records(groups.head(GROUPS))
         ]
         self.groups.value = Card(said, [groups_sentence(groups)], tables=[Table(heads, told)]).html()
-        found = "in the trash" if trash else "dead"
-        title = f"{plural(len(frame), 'task')} {found} by this filter; the newest of them" if len(frame) else "None"
-        self.rows.value = Card(title, tables=[_listed(frame)]).html()
-        labels = [f"{row.label} · {row.id}" for row in records(frame)]
-        self.task.options = [("—", None), *zip(labels, frame["id"], strict=True)]
+        self._fill(where, groups)
+        count, state = plural(len(self._rows), "task"), "in the trash" if trash else "dead"
+        title = f"{'The newest ' if len(self._rows) == ROWS else ''}{count} {state} by this filter"
+        does = "An action is for all that the filter finds, or for those that are selected here"
+        self.found.value = Card(title, [does] if len(self._rows) else []).html()
+        self.tasks.options = list(zip(_listed(self._rows), self._rows["id"], strict=True))
+
+    def _fill(self, where: str, groups: pd.DataFrame) -> None:
+        """The groups to choose from; what is chosen is what the filter says."""
+        labels = {"": "All"} | {f"group:{row.group}": f"{row.count:,} × {_short(row.text)}" for row in records(groups)}
+        labels.setdefault(where, "—")
+        self._filling = True
+        try:
+            self.group.options = [(label, filter) for filter, label in labels.items()]
+            self.group.value = where
+        finally:
+            self._filling = False
+
+    def _of(self, where: str) -> None:
+        if not self._filling:
+            self.where.value = where
 
     def _show(self) -> None:
+        self._put_away()
         self.detail.value = ""
-        if self.task.value is not None:
+        if len(self.tasks.value) == 1:
             self._guarded(self._inspect)
 
     def _inspect(self) -> None:
-        self.detail.value = self._triage.show(self.task.value).html()
+        (id,) = self.tasks.value
+        self.detail.value = self._triage.show(id).html()
 
     # --- acting
 
@@ -92,8 +129,10 @@ class Box:
 
     def _plan(self) -> None:
         tag = self.tag.value if self.action.value == "move_tag" else None
+        selected = self._rows[self._rows["id"].isin(self.tasks.value)]
+        where = self.where.value.strip() if selected.empty else selected
         self._planned = self._triage.plan(
-            self.action.value, self.where.value.strip(), reason=self.reason.value.strip(), rate=self.rate.value or None,
+            self.action.value, where, reason=self.reason.value.strip(), rate=self.rate.value or None,
             canary=self.canary.value or None, tag=tag,
         )  # fmt: skip
         count = self._planned.plan.selected
@@ -145,7 +184,7 @@ class Box:
 
 
 def _button(name: str, do: Callable[[], None]) -> Any:
-    button = Button(description=name, layout=Layout(width="auto"))
+    button = Button(description=name, layout=Layout(width="auto", flex="none"))
     button.on_click(lambda _: do())
     return button
 
@@ -154,12 +193,17 @@ def _narrow() -> Layout:
     return Layout(width="14em")
 
 
-def _listed(frame: pd.DataFrame) -> Table:
-    rows = [
-        (row.label, _ago(row.age), row.error or row.reason, f"{row.attempts:,} of {row.max_attempts:,}", row.payload)
-        for row in records(frame.head(LISTED).fillna({"error": "", "reason": ""}))
+def _listed(frame: pd.DataFrame) -> list[str]:
+    """A line for each task."""
+    known = frame.fillna({"error": "", "reason": ""})
+    return [
+        safe_text(f"{row.label} · {_ago(row.age)} · {_short(row.error or row.reason)} · {one_line(row.payload, 40)}")
+        for row in records(known)
     ]
-    return Table(("Tag", "Since", "Last error", ">Attempts", "Payload"), rows)
+
+
+def _short(text: str) -> str:
+    return safe_text(one_line(text, SHORT))
 
 
 def _ago(seconds: float) -> str:

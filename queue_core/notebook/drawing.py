@@ -1,4 +1,4 @@
-"""Figures of a live view: without colours of a page, and changed in place where a frontend would not.
+"""Figures of a live view: low, in the colours of the page, and changed in place where a frontend would not.
 
 JupyterLab hands an updated figure to Plotly's renderer, which leaves what it has drawn as it is. So the text of the
 view, which JupyterLab does renew, has a script that finds the figures of the view and gives them their new data; zoom
@@ -11,13 +11,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from queue_core.figures.base import PAGE, mime_bundle
+
 HEIGHT = 240  # pixels
-# As the page has it where that is JupyterLab; elsewhere grey, which is seen on light and on dark.
-INK, GRID = "#747b88", "rgba(127,127,127,0.25)"
-STYLE = (
-    "<style>.jp-OutputArea:has(.queue-core-monitor) .js-plotly-plot .main-svg text:not(.hovertext *)"
-    "{fill:var(--jp-content-font-color1)!important}</style>"
-)
 SCRIPT = """<script>(figures => {
   if (!window.Plotly) return;
   for (const node of document.querySelectorAll(".jp-RenderedPlotly.js-plotly-plot")) {
@@ -30,13 +26,9 @@ SCRIPT = """<script>(figures => {
 
 def bundle(figure: go.Figure, name: str) -> dict[str, Any]:
     """A figure as Plotly would show it: its own display makes a new output each time. ``name`` is its alone."""
-    layout = figure.layout
-    layout.height = min(layout.height, HEIGHT) if layout.height else HEIGHT
-    layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)"
-    layout.font.color, layout.xaxis.gridcolor, layout.yaxis.gridcolor = INK, GRID, GRID
-    layout.meta, layout.uirevision = {"queue_core": name}, name
-    shown: dict[str, Any] = figure._repr_mimebundle_()
-    return shown
+    height = min(figure.layout.height or HEIGHT, HEIGHT)
+    figure.update_layout(PAGE, height=height, meta={"queue_core": name}, uirevision=name)
+    return mime_bundle(figure)
 
 
 def changing(figures: Sequence[go.Figure]) -> str:

@@ -29,7 +29,7 @@ from queue_core.frames import (
     task_story,
 )
 from queue_core.notebook.cards import Card, Table
-from queue_core.notebook.display import plan_card, put, stamp, task_card
+from queue_core.notebook.display import plan_card, put, task_card
 from queue_core.notebook.links import dashboard_url
 from queue_core.plans import AuditEntry, Plan, PlanState
 from queue_core.queue import Queue
@@ -111,10 +111,10 @@ class Handling:
             told = task_story(view, id)
         card = task_card(told.task)
         rows = [
-            (stamp(row.at), "—" if row.after is None else duration(row.after), row.what, row.who, row.detail)
+            (f"{row.at:%Y-%m-%d %H:%M:%S}", duration(row.after), row.what, row.who, row.detail)
             for row in records(told.story)
         ]
-        story = Table(("When", ">Later by", "What", "Who", "Detail"), rows, "Story")
+        story = Table(("When, UTC", ">Later by", "What", "Who", "Detail"), rows, "Story")
         return Card(card.title, [told.sentence, *card.lines[1:]], card.facts, [*card.tables, story], card.code)
 
     def url(self, base: str | None = None) -> str:

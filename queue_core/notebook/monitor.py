@@ -1,10 +1,13 @@
 """A live view of a queue in a notebook: backlog, fairness, leases, updated in place.
 
 It lives on the kernel's own loop as a timer, so that its cell ends at once and others can run; a cell that computes
-holds it up until it ends. Between two updates there is nothing: no transaction, no thread, no task.
+holds it up until it ends. Between two updates there is nothing: no transaction, no thread, no task. An idle kernel
+ignores an interrupt; while a view is live, it stops the view.
 """
 
 import asyncio
+import signal
+import threading
 import time
 from contextvars import Context
 from typing import Any
@@ -14,6 +17,7 @@ from IPython import get_ipython
 
 from queue_core import figures
 from queue_core.errors import InvalidArgument
+from queue_core.figures.base import PAGE_STYLE
 from queue_core.frames import (
     address_text,
     error_line,
@@ -27,24 +31,26 @@ from queue_core.notebook import drawing
 from queue_core.notebook.cards import Card
 from queue_core.notebook.display import put, snapshot_card, stamp
 from queue_core.notebook.links import dashboard_url
-from queue_core.queue import LONGEST, Queue, system_clock
+from queue_core.queue import LONGEST, Queue
 from queue_core.task import State, moment
 
 JOURNAL, LEASES = 3_000, 500  # newest events, and leases that run out first
 LEAST = 0.2  # seconds between two updates
 PART = 0.1  # of the kernel's time that a view may take
+AGAIN = 0.1  # seconds until it is looked again whether a cell runs
 
 _live: list["Monitor"] = []
 
 
-def monitor(queue: Queue, every: float = 2.0, seconds: float | None = None) -> "Monitor":
+def monitor(queue: Queue, every: float = 2.0, seconds: float | None = None, *, hold: bool = False) -> "Monitor":
     """Show a queue, and go on showing it as it is by then, ``every`` so many seconds.
 
-    It ends with its button, with ``stop()``, after ``seconds``, when the queue is closed or cannot be read, when its
-    cell is run again, and when another view of the same queue begins. Outside a notebook there is no loop to live
-    on: then it holds its cell, until that is interrupted. Raises InvalidArgument.
+    It ends with its button, with ``stop()``, when the kernel is interrupted while no cell runs, after ``seconds``, when
+    the queue is closed or cannot be read, when its cell is run again or found to be deleted, and when another view of
+    the same queue begins. With ``hold`` its cell runs for as long as the view, and an interrupt ends both; so it does
+    outside a notebook, where there is no loop to live on. Raises InvalidArgument.
     """
-    view = Monitor(queue, every, seconds)
+    view = Monitor(queue, every, seconds, hold=hold)
     view.start()
     return view
 
@@ -52,8 +58,8 @@ def monitor(queue: Queue, every: float = 2.0, seconds: float | None = None) -> "
 class Monitor:
     """One live view. ``error`` is what ended it, ``updates`` counts how often it was drawn."""
 
-    def __init__(self, queue: Queue, every: float = 2.0, seconds: float | None = None) -> None:
-        self.queue, self.every = queue, _span(every, "every", LEAST)
+    def __init__(self, queue: Queue, every: float = 2.0, seconds: float | None = None, *, hold: bool = False) -> None:
+        self.queue, self.every, self.hold = queue, _span(every, "every", LEAST), hold
         self.seconds = None if seconds is None else _span(seconds, "seconds", 0)
         self.error: BaseException | None = None
         self.running = False
@@ -61,6 +67,7 @@ class Monitor:
         self._ended = ""
         self._until = float("inf")
         self._cell, self._message = _here()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._handles: list[Any] = []
         self._name = uuid4().hex  # of its figures, in the page
@@ -81,8 +88,8 @@ class Monitor:
             self._timer.cancel()
         if self._button is not None:
             self._button.disabled, self._button.description = True, "Stopped"
-        self._ended = f"{why} at {stamp(moment(system_clock()))}"
-        self._handles[0].update(self._head(), raw=True)
+        self._ended = f"{why} at {stamp(moment(self.queue.clock()))}"
+        self._show([self._head()])
 
     def __repr__(self) -> str:
         return f"Monitor({self.queue.url!r}, {'live' if self.running else self._ended or 'not begun'})"
@@ -96,12 +103,17 @@ class Monitor:
         self._until = time.monotonic() + self.seconds if self.seconds is not None else float("inf")
         self.running = True
         _live.append(self)
+        if (shell := get_ipython()) is not None:
+            shell.events.register("pre_execute", _cells_gone)  # once, however often
+        self._loop = None if self.hold else _running_loop()
         try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            self._hold()
-            return
-        self._tick(loop)
+            if self._loop is None:
+                self._hold()
+            else:
+                self._tick(self._loop)
+                _listen(self._loop)
+        except KeyboardInterrupt:
+            self.stop("interrupted")
 
     def _makes_way_for(self, other: "Monitor") -> bool:
         if self._cell and self._cell == other._cell:
@@ -117,13 +129,11 @@ class Monitor:
 
     def _hold(self) -> None:
         """Live inside the cell."""
-        try:
-            while self.running:
-                pause = self._update(with_button=False)
-                if self.running:
-                    time.sleep(pause)
-        except KeyboardInterrupt:
-            self.stop("interrupted")
+        self.hold = True
+        while self.running:
+            pause = self._update(with_button=False)
+            if self.running:
+                time.sleep(pause)
 
     def _update(self, *, with_button: bool) -> float:
         """Read and draw; the seconds until the next time. Whatever goes wrong ends it, and is shown."""
@@ -132,7 +142,6 @@ class Monitor:
             self._draw(with_button)
         except Exception as error:  # noqa: BLE001 - on a timer of the kernel nobody else would see it
             self.error = error
-            self._show([self._head()])
             self.stop(f"ended by {error_line(error)}")
             return self.every
         cost = time.thread_time() - begun if self.updates > 1 else 0.0  # the first time, Plotly is imported
@@ -159,9 +168,10 @@ class Monitor:
         self._show([self._head(drawing.changing(drawn)), *shown], with_button)
 
     def _head(self, script: str = "") -> dict[str, str]:
-        state = f"Live, every {self.every:g} s" if self.running else self._ended[:1].upper() + self._ended[1:]
+        live = f"Live, every {self.every:g} s" + (", until it is interrupted" if self.hold else "")
+        state = live if self.running else self._ended[:1].upper() + self._ended[1:]
         card = Card(self._card.title, [state, *self._card.lines], self._card.facts, self._card.tables)
-        html = f'<div class="queue-core-monitor">{drawing.STYLE}{card.html()}</div>{script}'
+        html = f'<div class="queue-core-monitor">{PAGE_STYLE}{card.html()}</div>{script}'
         return {"text/html": html, "text/plain": card.plain()}
 
     def _show(self, bundles: list[dict[str, Any]], with_button: bool = False) -> None:
@@ -175,6 +185,38 @@ class Monitor:
             self._handles.append(put(bundle))
             if with_button and not place:
                 self._button = _button(self)
+
+
+# --- what ends it from outside
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop that runs the cell, if there is one."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _listen(loop: asyncio.AbstractEventLoop) -> None:
+    """Hear interrupts that come while no cell runs, which ipykernel ignores; those of a cell are the cell's.
+
+    ipykernel sets a handler of its own for each cell, then puts back what was there before: so ours is set in between.
+    """
+    main = threading.current_thread() is threading.main_thread()  # another thread gets no signals
+    if not main or not _live or signal.getsignal(signal.SIGINT) is _interrupted:
+        return
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _interrupted)
+    else:
+        loop.call_later(AGAIN, _listen, loop, context=Context())
+
+
+def _interrupted(*_: Any) -> None:
+    """Stop the views as soon as their loops come to it; without one, do nothing, as ipykernel does."""
+    for view in list(_live):
+        if view._loop is not None:
+            view._loop.call_soon_threadsafe(view.stop, "interrupted")
 
 
 def _span(value: Any, name: str, least: float) -> float:
@@ -195,7 +237,19 @@ def _button(view: Monitor) -> Any:
     return button
 
 
+def _cells_gone() -> None:
+    """Stop the views whose cells were deleted: with the next cell that is run, a frontend may say which these are."""
+    gone = _asked().get("metadata", {}).get("deletedCells", ())
+    for view in [view for view in _live if view._cell in gone]:
+        view.stop("stopped, as its cell was deleted")
+
+
 def _here() -> tuple[str, str]:
     """The cell that runs, and which run of it this is; empty where a frontend does not say."""
-    asked: dict[str, Any] = getattr(get_ipython(), "get_parent", dict)() or {}
+    asked = _asked()
     return str(asked.get("metadata", {}).get("cellId", "")), str(asked.get("header", {}).get("msg_id", ""))
+
+
+def _asked() -> dict[str, Any]:
+    """The request to run the cell that runs; empty outside a kernel."""
+    return getattr(get_ipython(), "get_parent", dict)() or {}

@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
-from queue_core.errors import MissingDriver
+from queue_core.errors import InvalidArgument, MissingDriver
+from queue_core.notebook.period import Period
 from queue_core.redact import masking
 
 try:
@@ -22,6 +24,7 @@ except ModuleNotFoundError as error:
 
 PACKAGED = Path(__file__).with_name("articles")  # where a wheel has them
 CHECKOUT = Path(__file__).parents[2] / "notebooks"
+LOOKED = re.compile(r"^PERIOD = Period\(.*\)$", re.MULTILINE)  # how a notebook says what it looks back at
 FILES = ("QUEUE_REDACT", "QUEUE_RULES")  # variables that name a file, maybe from where the program was started
 
 Progress = Callable[[int, int], None]
@@ -46,13 +49,18 @@ def _read(path: Path) -> Any:
     return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
 
 
-def executed(path: Path, url: str, progress: Progress = lambda done, of: None) -> Any:
+def executed(
+    path: Path, url: str, progress: Progress = lambda done, of: None, *, period: Period | None = None
+) -> Any:  # fmt: skip
     """The notebook with what its cells showed, run from top to bottom in a kernel of its own, on the queue at ``url``.
 
-    ``progress`` is told before each cell how many are done, of how many. Whatever ends this ends the kernel too. Raises
-    ReportFailed.
+    ``progress`` is told before each cell how many are done, of how many. ``period`` takes the place of the one that is
+    written in the notebook. Whatever ends this ends the kernel too. Raises ReportFailed, and InvalidArgument for a
+    notebook that looks back at no period.
     """
     notebook = _read(path)
+    if period is not None:
+        _look_back(notebook, path.stem, period)
     with TemporaryDirectory(prefix="nb") as home, open(f"{home}/log", "w+") as log:  # a socket's path has to be short
         try:
             asyncio.run(_run(notebook, url, home, log, progress))
@@ -63,6 +71,14 @@ def executed(path: Path, url: str, progress: Progress = lambda done, of: None) -
             said = log.read().strip().rpartition("\n")[2]
             raise ReportFailed(f"its kernel ended: {said or error}") from error
     return notebook
+
+
+def _look_back(notebook: Any, name: str, period: Period) -> None:
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and LOOKED.search(cell.source):
+            cell.source = LOOKED.sub(lambda _: f"PERIOD = {period!r}", cell.source)
+            return
+    raise InvalidArgument(f"{name} looks back at no period: leave --last, --from and --to out")
 
 
 async def _run(notebook: Any, url: str, home: str, log: TextIO, progress: Progress) -> None:

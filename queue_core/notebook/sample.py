@@ -1,22 +1,26 @@
-"""The queue that a notebook looks at: the one that ``QUEUE_URL`` names, or a sample of real work in memory."""
+"""The queue that a notebook looks at: the one that ``QUEUE_URL`` names, or a recorded sample."""
 
+import atexit
+import fcntl
 import os
-import sysconfig
+import shutil
+import time
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
-from uuid import NAMESPACE_URL, uuid5
+from tempfile import gettempdir, mkdtemp
 
-from queue_core import census
 from queue_core.errors import StoreGone
-from queue_core.queue import Item, Queue, open_queue, system_clock
-from queue_core.task import SECOND
+from queue_core.notebook.packing import unpacked
+from queue_core.queue import Queue, open_queue
+from queue_core.task import moment
 
-STEP = 3 * SECOND  # by which the sample's clock goes on at each look, until it has caught up
-BATCH, WORK = 200, 40  # files that come in at a time, and that are compiled meanwhile
-LOOKS = 3 * WORK + 2  # at the clock for each batch: a lease looks twice
-LONG = 200  # lines: a longer file is refused, so that there are dead letters
+RECORD = Path(__file__).with_name("sample.bin")  # made by ``python -m queue_core.notebook.record``
+PREFIX = "queue-core-sample-"
+FRESH = 60.0  # seconds for which a directory that nobody holds may be one that is being made
 
 _opened: dict[str, Queue] = {}  # by URL, "" is the sample: a cell that runs again gets the same queue
-_STDLIB = Path(sysconfig.get_path("stdlib"))
+_recorded: dict[str, datetime] = {}  # samples by URL: when they were recorded
 
 
 def opened(url: str | None = None) -> Queue:
@@ -33,6 +37,16 @@ def opened(url: str | None = None) -> Queue:
     queue = _open(given, where) if where else sample()
     _opened[where] = queue
     return queue
+
+
+def about(queue: Queue) -> str:
+    """What a notebook looks at, in a sentence: where the queue is, or that it is a sample, and of when."""
+    at = _recorded.get(queue.url)
+    if at is None:
+        return repr(queue)
+    return (
+        f"A recorded sample of the census, recorded on {at:%Y-%m-%d} until {at:%H:%M} UTC. Its clock goes on from then."
+    )
 
 
 def _absolute(url: str) -> str:
@@ -63,57 +77,50 @@ def _open(given: str, where: str) -> Queue:
 # --- the sample -----------------------------------------------------------------------------------------
 
 
-class _Clock:
-    """Begins in the past and goes on by a step at each look, which makes a history; then it is the system's."""
+def sample() -> Queue:
+    """A queue at the end of 20 minutes of real work, as they were recorded: see ``queue_core.notebook.record``.
 
-    def __init__(self, looks: int) -> None:
-        self._at = system_clock() - looks * STEP
-
-    def __call__(self) -> int:
-        self._at = min(self._at + STEP, max(system_clock(), self._at))
-        return self._at
-
-
-def sample(url: str = "memory://") -> Queue:
-    """A queue of real work: every Python file of the standard library is a task, its tag is its package.
-
-    Files come in faster than they are compiled, those of more than 200 lines are refused, and a few are in flight
-    when it ends, for a few minutes. The package ``encodings`` has a weight of 3, ``idlelib`` is paused.
+    Each call gives a store of its own, in a temporary directory that goes when this process ends. Its clock goes on
+    from the moment at which it was recorded, so that nothing has waited or run out for longer than it had; another
+    process that opens the store would go by the present time.
     """
-    files = [source.path for source in census.sources(search=())]
-    starts = range(0, len(files), BATCH)
-    queue = open_queue(url, tag_of=_package, clock=_Clock(len(starts) * LOOKS + 10))
-    queue.configure("encodings", weight=3)
-    queue.configure("idlelib", paused=True)
-    for start in starts:
-        queue.push_many(_item(path) for path in files[start : start + BATCH])
-        for _ in range(WORK):
-            _work(queue)
-    for number in (1, 2, 3):
-        queue.lease_many(2, ttl=60 * number, owner=f"worker-{number}")
+    found, directory = unpacked(RECORD.read_bytes()), _temporary()
+    found.pour(directory)
+    begun = time.monotonic_ns()
+
+    def clock() -> int:
+        return found.at + (time.monotonic_ns() - begun) // 1_000
+
+    queue = open_queue(directory, clock=clock, create=False, durability="none")
+    _recorded[queue.url] = moment(found.at)
     return queue
 
 
-def _work(queue: Queue) -> None:
-    lease = queue.lease(owner="notebook")
-    if lease is None:
-        return
+def _temporary() -> str:
+    """A directory that goes when this process ends; what a killed one has left goes now."""
+    for path in Path(gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):  # in use, somebody else's, or gone just now
+            if time.time() - path.stat().st_mtime > FRESH:
+                os.close(_held(path))
+                shutil.rmtree(path)
+    directory = mkdtemp(prefix=PREFIX)
+    _held(directory)
+    atexit.register(_remove, directory, os.getpid())
+    return directory
+
+
+def _held(directory: str | os.PathLike[str]) -> int:
+    """Hold a directory, as a sign of life, until what this gives is closed, or the process ends. Raises OSError while
+    another holds it."""
+    handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        found = census.measured(census.Source(lease.payload, lease.tag))
-        if found.lines > LONG:
-            raise ValueError(f"too long: {found.lines:,} lines")
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with the file
-        queue.nack(lease, error)
-    else:
-        queue.ack(lease)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
 
 
-def _item(path: str) -> Item:
-    """Its id follows from its path, and the wait before a retry from the id: two samples are alike."""
-    return Item(path, id=uuid5(NAMESPACE_URL, path), max_attempts=2)
-
-
-def _package(path: str) -> str:
-    """The tag of a file: its package."""
-    first, *deeper = Path(path).relative_to(_STDLIB).parts
-    return first if deeper else "single modules"
+def _remove(directory: str, owner: int) -> None:
+    if os.getpid() == owner:  # and not a fork of it
+        shutil.rmtree(directory, ignore_errors=True)

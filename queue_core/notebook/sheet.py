@@ -13,6 +13,7 @@ from typing import Any
 from nbconvert.filters import markdown2html
 from plotly.offline import get_plotlyjs
 
+from queue_core.figures.base import PAGE_STYLE
 from queue_core.frames import safe_text
 
 STYLE, SCRIPT = (Path(__file__).with_name(f"sheet.{kind}").read_text() for kind in ("css", "js"))
@@ -58,6 +59,8 @@ def _output(output: Any) -> str:
         figure = json.dumps(data[FIGURE]).replace("<", "\\u003c")  # nothing in it ends the script
         place = f'<div class="figure" style="height:{int(height)}px"></div>'
         return f'{place}\n<script type="application/json">{figure}</script>'
+    if data == {"text/html": PAGE_STYLE}:  # the script paints the figures
+        return ""
     if "text/html" in data:
         return f'<div class="shown">{data["text/html"]}</div>'
     return f"<pre>{_text(data.get('text/plain', ''))}</pre>"

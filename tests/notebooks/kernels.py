@@ -10,18 +10,31 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from jupyter_client import BlockingKernelClient, KernelManager
+from nbformat import NotebookNode
+from nbformat.v4 import output_from_msg
 
+SHOWN = ("stream", "display_data", "execute_result", "error")
 PATIENCE = 60.0  # seconds for a cell, and for a kernel to start
 
 
 class Kernel:
-    """``outputs`` are those that were shown with a display id, as they are by now; ``told`` is what was printed."""
+    """``outputs`` are those that were shown with a display id, as they are by now; ``told`` is what was printed.
+    ``shown`` are all, as a notebook has them."""
 
     def __init__(self, manager: KernelManager, client: BlockingKernelClient) -> None:
         self.manager, self.client = manager, client
         self.outputs: dict[str, dict[str, Any]] = {}
         self.places = 0  # outputs that were made, and not just updated
         self.told = ""
+        self.shown: list[NotebookNode] = []
+
+    def fresh(self, **environment: str | None) -> None:
+        """Forget what cells have made, and what was shown. None takes a variable out of the environment."""
+        self.run("%reset -f")
+        for name, value in environment.items():
+            act = f"pop({name!r}, None)" if value is None else f"update({name}={value!r})"
+            self.run(f"__import__('os').environ.{act}")  # which leaves no name behind
+        self.shown = []
 
     def run(self, code: str) -> str:
         """Run a cell to its end; what it printed. A cell that fails fails the test."""
@@ -48,6 +61,8 @@ class Kernel:
 
     def take(self, message: dict[str, Any]) -> None:
         content = message["content"]
+        if message["msg_type"] in SHOWN:
+            self.shown.append(output_from_msg(message))
         match message["msg_type"]:
             case "stream":
                 self.told += content["text"]

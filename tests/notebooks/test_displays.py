@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from injected import Clock
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from queue_core import Queue, State, open_queue
+from queue_core import Queue, State, figures, open_queue
 from queue_core.control import Operator
+from queue_core.figures.base import INK, MIME, PAGE_STYLE
 from queue_core.notebook import display
 from queue_core.notebook.cards import Card, Table
+from queue_core.notebook.sheet import sheet
 from queue_core.plans import Plan
 
 pytestmark = pytest.mark.notebook
@@ -187,3 +191,35 @@ def test_the_clock_of_the_queue_counts(shell: InteractiveShell, queue: Queue, cl
     clock.advance(40)
     assert "40 s" in shown(shell, queue)[PLAIN]
     assert f"{display.stamp(clock.at())}" in shown(shell, queue)[PLAIN]
+
+
+# --- figures ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_figure_has_no_ground_of_its_own_where_it_shows_itself(monkeypatch: pytest.MonkeyPatch, marked: bool) -> None:
+    shown: list[dict[str, Any]] = []
+    monkeypatch.setattr("IPython.display.display", lambda data, *, raw: shown.append(data))
+    monkeypatch.setenv("PLOTLY_RENDERER", "plotly_mimetype")
+    figure = figures.no_data("no data")
+    figure = figures.series.marked(figure, datetime.now(UTC)) if marked else figure
+    before = figure.to_json()
+    figure._ipython_display_()
+    style, drawn = shown
+    assert style == {"text/html": PAGE_STYLE}
+    layout = drawn[MIME]["layout"]
+    assert (layout["paper_bgcolor"], layout["plot_bgcolor"], layout["font"]["color"]) == (*["rgba(0,0,0,0)"] * 2, INK)
+    assert figure.to_json() == before  # which the pages paint themselves
+
+
+def test_its_text_can_be_read_on_white_as_on_black() -> None:
+    ink, white, black = map(figures.luminance, (INK, "#ffffff", "#111111"))
+    assert min((white + 0.05) / (ink + 0.05), (ink + 0.05) / (black + 0.05)) > 4.2
+
+
+def test_a_report_leaves_out_how_a_notebook_colours_figures() -> None:
+    cell = nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output("display_data", data={"text/html": PAGE_STYLE})])
+    cells = [nbformat.v4.new_markdown_cell("# A title"), cell]
+    page = sheet(nbformat.v4.new_notebook(cells=cells), about="A test", at=datetime.now(UTC))
+    assert "A title" in page
+    assert PAGE_STYLE not in page

@@ -9,18 +9,21 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kernels import Kernel, kernel
 from waiting import until
 
 from queue_core import InvalidArgument, Queue, StoreGone, open_queue
-from queue_core.notebook import Monitor, drawing, lease_for, opened, sample
+from queue_core.notebook import Monitor, drawing, lease_for, opened
 
 pytestmark = pytest.mark.notebook
 
+PLAIN = {"PLOTLY_RENDERER": "plotly_mimetype"}  # which is what Plotly takes here, after it has looked for two seconds
 FIGURE = "application/vnd.plotly.v1+json"
-LOAD = "%load_ext queue_core.notebook\nfrom queue_core.notebook import lease_for, opened\nqueue = opened()"
+LOAD = "%load_ext queue_core.notebook\nfrom queue_core.notebook import lease_for, monitor, opened\nqueue = opened()"
+CLOSE = "from queue_core.notebook.monitor import _live\nfor view in list(_live): view.stop()\nqueue.close()"
 ENDED = "while view.running: await asyncio.sleep(0.05)"
 DRAWN = "n = view.updates\nwhile view.updates < n + 2: await asyncio.sleep(0.05)"
 OPEN = "import asyncio\nview = monitor(queue, every=0.2)"
@@ -34,15 +37,26 @@ def queue(tmp_path: Path) -> Iterator[Queue]:
         assert queue.check() == []
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    """A kernel that ends without a word, though a view is live."""
+    home = tmp_path_factory.mktemp("kernel")
+    with kernel(home, home / "log", **PLAIN) as shared:
+        yield shared
+        shared.fresh(QUEUE_URL="memory://")
+        shared.run(f"{LOAD}\n{OPEN}")
+    log = (home / "log").read_text()
+    assert [line for line in log.splitlines() if "Traceback" in line or "pending" in line] == [], log
+
+
 @pytest.fixture
-def typed(queue: Queue, tmp_path: Path) -> Iterator[Kernel]:
-    """A kernel with the extension and the queue; it ends without a word."""
-    log = tmp_path / "kernel.log"
-    with kernel(tmp_path, log, QUEUE_URL=queue.url) as typed:
-        typed.run(LOAD)
-        yield typed
-    told = [line for line in log.read_text().splitlines() if "Traceback" in line or "pending" in line]
-    assert told == [], log.read_text()
+def typed(shared: Kernel, queue: Queue) -> Iterator[Kernel]:
+    """A kernel with the extension and the queue; it forgets those of before."""
+    shared.fresh(QUEUE_URL=queue.url)
+    shared.outputs.clear()
+    shared.run(LOAD)
+    yield shared
+    shared.run(CLOSE)
 
 
 READERS = "import lmdb, sys; print(lmdb.open(sys.argv[1], readonly=True).readers())"
@@ -88,6 +102,8 @@ def test_between_updates_it_holds_no_transaction_and_the_map_can_grow(
     with queue.view() as view:
         assert view.counts().pending == 3
         assert len(active(typed.run(ask))) == 1  # it is seen where there is one
+    typed.run("view = monitor(queue, every=60)")
+    assert readers(queue) == []  # the view is live, and the kernel idle
     typed.run(OPEN)
     typed.run(DRAWN)
     assert active(typed.run(ask)) == []  # the view is live, and waits for the end of this cell
@@ -119,13 +135,46 @@ def test_it_ends_after_its_time_with_its_queue_and_with_its_button(typed: Kernel
     typed.listen(lambda: "was closed" in typed.text())
 
 
-def test_a_kernel_that_is_shut_down_or_restarted_leaves_nothing(typed: Kernel, queue: Queue) -> None:
+def test_an_interrupt_stops_all_views_when_no_cell_runs_and_is_else_for_the_cell(typed: Kernel) -> None:
+    typed.run(f"{OPEN}\nfrom queue_core import open_queue\nother = monitor(open_queue('memory://'))")
+    cell = typed.begin("import time\nprint('begun')\ntime.sleep(60)")
+    typed.listen(lambda: "begun" in typed.told)
+    typed.manager.interrupt_kernel()
+    assert typed.wait_for(cell) == ["KeyboardInterrupt"]
+    assert typed.run("print(view.running)") == "True\n"
+
+    def interrupted() -> bool:
+        typed.manager.interrupt_kernel()
+        return "Interrupted at" in typed.text()
+
+    typed.listen(interrupted)
+    assert typed.run("print(view.running, view.error, other.running)") == "False None False\n"
     typed.run(OPEN)
-    typed.manager.restart_kernel(now=False)
-    typed.client.wait_for_ready(timeout=60)
-    typed.run(LOAD)
-    typed.run(OPEN)  # and is shut down while it is live
+    typed.listen(lambda: "Live, every 0.2 s" in typed.text())
+    typed.outputs.clear()
+    typed.listen(interrupted)  # it is heard by the next one as well
+
+
+def test_where_it_holds_its_cell_an_interrupt_ends_both(typed: Kernel, queue: Queue) -> None:
+    cell = typed.begin("view = monitor(queue, every=60, hold=True)")
+    typed.listen(lambda: "Live, every 60 s, until it is interrupted" in typed.text())
     assert readers(queue) == []
+    typed.manager.interrupt_kernel()
+    assert typed.wait_for(cell) == []
+    assert "interrupted at" in typed.run("print(view)")
+
+
+def test_it_ends_when_its_cell_was_deleted(typed: Kernel) -> None:
+    def run(code: str, **about: Any) -> None:
+        request = typed.client.session.msg("execute_request", {"code": code}, metadata=about)  # as JupyterLab does
+        typed.client.shell_channel.send(request)
+        assert typed.wait_for(request["header"]["msg_id"]) == []
+
+    run("first = monitor(queue)", cellId="first")
+    run("pass", cellId="second", deletedCells=["third"])
+    assert typed.run("print(first.running)") == "True\n"
+    run("print(first)", cellId="second", deletedCells=["first"])
+    assert "its cell was deleted" in typed.told
 
 
 def test_outside_a_notebook_it_holds_its_cell_until_it_is_interrupted(queue: Queue, tmp_path: Path) -> None:
@@ -144,7 +193,10 @@ view = monitor(queue, every=0.2)
 print("ended", view, view.updates > 2)
 print(monitor(queue, every=0.2, seconds=0))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    variables = {**os.environ, **PLAIN}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True, timeout=60
+    )
     assert re.search(r"ended Monitor\(.*, interrupted at .*\) True", done.stdout)
     assert "stopped at" in done.stdout.splitlines()[-1]
     assert "Traceback" not in done.stderr
@@ -177,20 +229,43 @@ def test_an_interrupted_cell_gives_its_task_back_at_once(typed: Kernel, queue: Q
     counts = queue.counts()
     assert (counts.inflight, counts.pending) == (0, 3)
     assert queue.tasks("pending").items[0].attempts == 0
+    again = "with lease_for(queue) as lease: print(lease.payload)"
+    assert typed.run(again) + typed.run(again) == "0\n1\n"
+    assert (queue.counts().inflight, queue.counts().pending) == (0, 1)
 
 
-@pytest.mark.parametrize("how", ["interrupt", "kill"])
-def test_a_lease_of_a_cell_that_ended_midway_runs_out(typed: Kernel, queue: Queue, how: str) -> None:
+def test_a_lease_of_a_cell_that_was_interrupted_runs_out(typed: Kernel, queue: Queue) -> None:
     cell = typed.begin("import time\nlease = queue.lease(ttl=2, owner='cell')\ntime.sleep(60)")
     until(lambda: queue.counts().inflight == 1)
     id = queue.tasks("inflight").items[0].id
-    if how == "kill":
+    typed.manager.interrupt_kernel()
+    assert typed.wait_for(cell) == ["KeyboardInterrupt"]
+    assert id in leased(queue)
+
+
+def test_a_kernel_that_is_restarted_and_killed_leaves_no_reader_and_no_lease_for_ever(
+    queue: Queue, tmp_path: Path
+) -> None:
+    with kernel(tmp_path, tmp_path / "log", QUEUE_URL=queue.url, **PLAIN) as typed:
+        typed.run(f"{LOAD}\n{OPEN}\nlost = queue.lease(ttl=2)")
+        typed.begin("import time\nwith lease_for(queue, ttl=600) as lease:\n    time.sleep(60)")
+        until(lambda: queue.counts().inflight == 2)
+        typed.manager.restart_kernel(now=False)
+        counts = queue.counts()
+        assert (counts.pending, counts.inflight) == (2, 1)  # that of the with was given back
+        typed.client.wait_for_ready(timeout=60)
+        typed.run(f"{LOAD}\n{OPEN}")  # the same store, and it is open nowhere else
+        assert len(leased(queue)) == 3
+        typed.begin("queue.push('one more')\nqueue.lease(ttl=2)\nimport time\ntime.sleep(60)")
+        until(lambda: queue.counts().inflight == 4)
         os.kill(typed.manager.provisioner.pid, signal.SIGKILL)  # type: ignore[union-attr]
-    else:
-        typed.manager.interrupt_kernel()
-        assert typed.wait_for(cell) == ["KeyboardInterrupt"]
-    leased = [lease.id for _ in range(3) if (lease := queue.lease(ttl=600, wait=20)) is not None]
-    assert id in leased
+        assert len(leased(queue, 1)) == 1
+    assert readers(queue) == []
+
+
+def leased(queue: Queue, count: int = 3) -> list[str]:
+    """The ids of the next tasks, waited for."""
+    return [lease.id for _ in range(count) if (lease := queue.lease(ttl=600, wait=20)) is not None]
 
 
 def test_a_lease_for_a_with_ends_as_its_body_does(queue: Queue) -> None:
@@ -229,17 +304,3 @@ def test_a_relative_path_begins_where_the_kernel_runs(
         with pytest.raises(StoreGone, match=rf"there is no queue at .*{tmp_path}/elsewhere.*where the kernel runs"):
             opened(f"{scheme}elsewhere")
     assert not (tmp_path / "elsewhere").exists()
-
-
-def test_two_samples_are_alike_and_a_second_call_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("QUEUE_URL", raising=False)
-    first, second = opened(), sample()
-    assert opened() is first
-    counts = first.counts()
-    assert counts == second.counts()
-    assert counts.dead > 10
-    assert counts.inflight == 6
-    assert [group.count for group in first.groups()] == [group.count for group in second.groups()]
-    for queue in (first, second):
-        assert queue.check() == []
-        queue.close()

@@ -1,30 +1,34 @@
-"""The notebooks run from a clean kernel: on their sample, on an empty queue, on one with everything in it, and beside
-workers."""
+"""The notebooks run from top to bottom: on their sample, on an empty queue, on one with everything in it, beside
+workers, and on a time that is over.
+
+Each has one kernel, which forgets what cells have made between one queue and the next.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
-from jupyter_client import AsyncKernelManager
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from kernels import Kernel, kernel
 from waiting import until
 
 from queue_core import Queue, State, open_queue
+from queue_core.figures.base import PAGE_STYLE
 from queue_core.ledger import Counts
+from queue_core.notebook import Period
+from queue_core.notebook.report import LOOKED
+from queue_core.task import SECOND
 from queue_core.worker import Job, Worker
 
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(300)]
@@ -34,8 +38,9 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 FIGURE = "application/vnd.plotly.v1+json"
 FIGURES = {"backlog": 6, "fairness": 3, "leases": 3, "triage": 3, "what-if": 3}
 EMPTY = {  # what they say where nothing has ever been
-    "backlog": "Nothing was measured in this time.", "fairness": "Nothing has been served yet.",
-    "leases": "Nothing has been leased yet.", "triage": "No dead letters.", "what-if": "No task has ended yet",
+    "backlog": "Nothing was measured in this time.", "fairness": "Nothing was served in the time that is kept.",
+    "leases": "Nothing was leased in the time that is kept.", "triage": "No dead letters.",
+    "what-if": "No task ended in the time that is kept",
 }  # fmt: skip
 KEPT = {"backlog": "history", "fairness": "journal", "leases": "journal", "triage": "plans", "what-if": "journal"}
 ODD_TAGS = ("", "acme", "<b>bold</b>", "$x^2$", "**new\nline**", "\x1b[31m", "e\u202egnaro", "long" * 1_000)
@@ -46,33 +51,45 @@ each = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 Outputs = dict[str, list[Any]]  # by the name of the notebook
 
 
-def execute(path: Path, url: str | None, home: Path, twice: bool, changed: tuple[str, str]) -> list[Any]:
-    """Execute a notebook in a kernel of its own and give its outputs; a cell that fails raises."""
-    notebook = nbformat.read(path, as_version=4)
-    for cell in notebook.cells:
-        cell.source = cell.source.replace(*changed)
-    if twice:  # each cell again right after itself, then all of them once more
-        cells = [cell for cell in notebook.cells for _ in range(2)] + notebook.cells
-        notebook.cells = [nbformat.from_dict({**cell, "id": str(i)}) for i, cell in enumerate(cells)]
-    env = {**os.environ, "IPYTHONDIR": str(home / path.stem)}
-    env.pop("QUEUE_URL", None)
-    with tempfile.TemporaryDirectory(prefix="nb") as sockets:  # a path to one may have about a hundred characters
-        manager = AsyncKernelManager(transport="ipc", ip=f"{sockets}/kernel")
-        client = NotebookClient(notebook, km=manager, timeout=120, resources={"metadata": {"path": str(FOLDER)}})
-        asyncio.run(client.async_execute(env=env if url is None else {**env, "QUEUE_URL": url}, cleanup_kc=True))
-    return [output for cell in notebook.cells for output in cell.get("outputs", ())]
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Kernel]]:
+    """The kernel of a notebook, by its name."""
+    home, made = tmp_path_factory.mktemp("kernels"), dict[str, Kernel]()
+    with ExitStack() as stack:
+
+        def get(name: str) -> Kernel:
+            if name not in made:
+                (home / name).mkdir()
+                made[name] = stack.enter_context(kernel(home / name, home / f"{name}.log"))
+            return made[name]
+
+        yield get
+        for typed in made.values():  # all of them, before the end of the first is waited for
+            typed.client.shutdown()
+
+
+Change = Callable[[str], str]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Any:
-    """Execute notebooks on a queue (None: each on a sample of its own), two at a time; their outputs."""
+def run(kernels: Callable[[str], Kernel]) -> Any:
+    """Execute notebooks on a queue (None: each on a sample of its own), at one time; their outputs. A cell that fails
+    fails the test."""
 
-    def run(
-        url: str | None, paths: Sequence[Path] = NOTEBOOKS, *, twice: bool = False, changed: tuple[str, str] = ("", "")
-    ) -> Outputs:
-        with ThreadPoolExecutor(2) as pool:
-            done = {path.stem: pool.submit(execute, path, url, tmp_path, twice, changed) for path in paths}
-        return {name: outputs.result() for name, outputs in done.items()}
+    def begin(path: Path, url: str | None, times: int, change: Change) -> tuple[Kernel, str]:
+        """Hand all cells to the kernel; the last of them."""
+        typed = kernels(path.stem)
+        typed.fresh(QUEUE_URL=url)
+        cells = [change(cell.source) for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+        if times > 1:  # each cell again right after itself, then all of them once more
+            cells = [cell for cell in cells for _ in range(2)] + cells
+        return typed, [typed.begin(cell) for cell in cells][-1]
+
+    def run(url: str | None, paths: Sequence[Path] = NOTEBOOKS, *, times: int = 1, change: Change = str) -> Outputs:
+        begun = {path.stem: begin(path, url, times, change) for path in paths}
+        for name, (typed, last) in begun.items():
+            assert typed.wait_for(last) == [], (name, typed.shown[-1])
+        return {name: typed.shown for name, (typed, _) in begun.items()}
 
     return run
 
@@ -120,7 +137,7 @@ def test_every_notebook_is_known() -> None:
 
 def test_they_run_on_a_sample_without_a_service(run: Any) -> None:
     for name, outputs in run(None).items():
-        assert "Queue('memory://')" in printed(outputs), name
+        assert re.search(r"A recorded sample of the census, recorded on 20\d\d-\d\d-\d\d until", printed(outputs)), name
         assert [drawn(figure) for figure in figures(outputs)] == [True] * FIGURES[name], name
 
 
@@ -142,10 +159,11 @@ def test_they_run_twice_on_a_full_queue_show_it_as_plain_text_and_change_nothing
         counts = queue.counts()
         assert min(counts.pending, counts.scheduled, counts.inflight, counts.dead, counts.trash) > 0
         before = state(queue)
-        for name, outputs in run(queue.url, twice=True).items():
+        for name, outputs in run(queue.url, times=3).items():
             assert queue.url in printed(outputs), name
             assert [drawn(figure) for figure in figures(outputs)] == [True] * 3 * FIGURES[name], name
-            assert {kind for output in outputs for kind in output.get("data", {})} <= {FIGURE, "text/plain"}, name
+            rich = [data for output in outputs if (data := output.get("data", {})) != {"text/html": PAGE_STYLE}]
+            assert {kind for data in rich for kind in data} <= {FIGURE, "text/plain"}, name
             assert not {"\x1b", "\u202e"} & set(printed(outputs) + json.dumps(figures(outputs), ensure_ascii=False)), (
                 name
             )
@@ -198,7 +216,8 @@ def test_triage_acts_when_it_is_armed_and_takes_it_back(run: Any, tmp_path: Path
     with open_queue(f"lmdb://{tmp_path}/queue") as queue:
         fill(queue)
         before = queue.counts()
-        outputs = run(queue.url, [FOLDER / "triage.ipynb"], changed=("ARMED = False", "ARMED = True"))
+        armed = {"change": lambda cell: cell.replace("ARMED = False", "ARMED = True")}
+        outputs = run(queue.url, [FOLDER / "triage.ipynb"], **armed)
 
         plan, undo = sorted(queue.plans(), key=lambda plan: plan.number)
         assert (plan.action, plan.moved, plan.undone_by) == ("redrive", before.dead, undo.number)
@@ -209,10 +228,45 @@ def test_triage_acts_when_it_is_armed_and_takes_it_back(run: Any, tmp_path: Path
         assert queue.check() == []
 
 
-def test_a_missing_queue_is_not_made(run: Any, tmp_path: Path) -> None:
-    with pytest.raises(CellExecutionError, match=r"StoreGone.*missing"):
-        run(f"lmdb://{tmp_path}/missing", [FOLDER / "leases.ipynb"])
+def test_they_look_back_at_a_period(run: Any, tmp_path: Path) -> None:
+    """A day ago 12 tasks were done, 3 died and 3 are held still; today 4 were done, and 2 died."""
+    now = [time.time_ns() // 1_000 - 26 * 3_600 * SECOND]
+    with open_queue(f"lmdb://{tmp_path}/queue", clock=lambda: now[0]) as then:
+        for hours, done, died, held in ((25, 12, 3, 3), (0, 4, 2, 0)):
+            then.push_many([({"n": n}, "acme" if n % 2 else "bolt") for n in range(done + died + held)])
+            now[0] += 60 * SECOND
+            leases = then.lease_many(done + died + held, ttl=1e6)
+            now[0] += 60 * SECOND
+            then.ack_many(leases[:done])
+            for lease in leases[done : done + died]:
+                then.dead_letter(lease, "broken")
+            now[0] += hours * 3_600 * SECOND
+    with open_queue(f"lmdb://{tmp_path}/queue") as queue:
+        assert queue.counts() == Counts(inflight=3, dead=5)
+        for period, done, died, held in (
+            (Period("24h"), 4, 2, 0),
+            (Period("2h", datetime.now(UTC) - timedelta(hours=24, minutes=30)), 12, 3, 3),
+        ):
+            shown = run(queue.url, change=lambda cell, period=period: LOOKED.sub(f"PERIOD = {period!r}", cell))
+            said, leased = {name: printed(outputs) for name, outputs in shown.items()}, done + died + held
+            assert all(str(period) in text for text in said.values())
+            assert f"{leased} tasks came in and {done} were done" in said["backlog"]
+            assert f"{leased} serves checked: 0 breaches" in said["fairness"]
+            assert sum(bar for bar in figures(shown["fairness"])[1]["data"][0]["x"]) == leased
+            assert re.search(rf"^ +ack +{done} ", said["leases"], re.MULTILINE)
+            assert re.search(rf"^ *dead_letter +{died} ", said["leases"], re.MULTILINE)
+            assert "3 tasks are in flight" in said["leases"]
+            assert f"{died} letters of {period} found" in said["triage"]
+            assert f"{died} tasks of 2 tags" in said["triage"]
+            assert f"{leased} tasks in 2 tags" in said["what-if"]
+        assert queue.check() == []
 
+
+def test_a_missing_queue_is_not_made(kernels: Callable[[str], Kernel], tmp_path: Path) -> None:
+    typed = kernels("leases")
+    typed.fresh(QUEUE_URL=f"lmdb://{tmp_path}/missing")
+    assert typed.wait_for(typed.begin("from queue_core.notebook import opened\nopened()")) == ["StoreGone"]
+    assert "missing" in typed.shown[-1].evalue
     assert not (tmp_path / "missing").exists()
 
 
@@ -221,6 +275,7 @@ def test_it_opens_what_the_first_cell_opens_and_nothing_else(path: Path) -> None
     code = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
 
     assert "queue = opened()" in code[0].splitlines()
+    assert LOOKED.search(code[0])
     assert re.findall(r"\b(?:opened|open_queue|sample)\(", "\n".join(code)) == ["opened("]
 
 

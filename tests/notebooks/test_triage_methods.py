@@ -160,17 +160,18 @@ def test_who_acts_is_known_without_being_told(queue: Queue, monkeypatch: pytest.
 
 def test_the_box_finds_inspects_plans_runs_and_undoes(queue: Queue) -> None:
     box = Box(triage(queue, "ann", armed=True))
-    assert "<script>" not in box.groups.value + box.rows.value
+    assert "<script>" not in box.groups.value + box.found.value
     box.where.value = "tag:acme"
-    assert "3 tasks dead" in box.rows.value
-    box.task.value = box.task.options[1][1]
+    assert "3 tasks dead" in box.found.value
+    box.tasks.value = (box.tasks.options[0][1],)
     assert "A task of acme" in box.detail.value
-    assert "abcdefgh12345678" not in box.rows.value + box.detail.value
+    assert "abcdefgh12345678" not in str(box.tasks.options) + box.detail.value
+    box.tasks.value = ()
     box.look.click()
     assert (box.run.description, box.run.disabled) == ("Redrive 3 tasks", False)
     box.run.click()
     assert "3 of 3 moved" in box.outcome.value
-    assert "None" in box.rows.value
+    assert "0 tasks dead" in box.found.value
     box.run.click()  # the second of two quick clicks
     assert len(queue.plans()) == 1
     box.undo.click()
@@ -179,11 +180,31 @@ def test_the_box_finds_inspects_plans_runs_and_undoes(queue: Queue) -> None:
     assert len(queue.plans()) == 2
 
 
+def test_in_the_box_a_group_is_a_filter_and_tasks_that_are_selected_are_acted_on_alone(queue: Queue) -> None:
+    box = Box(triage(queue, "ann", armed=True))
+    assert [label.split()[0] for label, _ in box.group.options] == ["All", "4", "2"]
+    box.group.value = box.group.options[1][1]
+    assert box.where.value == box.group.value == f"group:{queue.groups()[0].fingerprint.hex()}"
+    assert [label.split()[0] for label, _ in box.tasks.options] == ["bolt", "acme", "bolt", "acme"]
+    chosen = [box.tasks.options[place][1] for place in (0, 3)]
+    box.tasks.value = tuple(chosen)
+    box.look.click()
+    assert "2 tasks of 2 tags" in box.outcome.value
+    box.run.click()
+    assert {queue.get(id).state for id in chosen} == {"pending"}
+    assert queue.counts().dead == 4
+    box.where.value = "nowhere:1"
+    assert box.tasks.options == ()  # of before nothing is left to act on
+    box.where.value = ""
+    assert (box.group.label, len(box.tasks.options)) == ("All", 4)
+
+
 def test_what_is_changed_after_the_look_puts_the_plan_away(queue: Queue) -> None:
     box = Box(triage(queue, "ann", armed=True))
     for change in (
         lambda: setattr(box.where, "value", "tag:bolt"), lambda: setattr(box.reason, "value", "another"),
         lambda: setattr(box.rate, "value", 3.0), lambda: setattr(box.action, "value", "purge"),
+        lambda: setattr(box.tasks, "index", (0,)),
     ):  # fmt: skip
         box.look.click()
         assert not box.run.disabled
