@@ -15,7 +15,10 @@ function load(url) {
   return libraries[url];
 }
 
+const NARROW = 400; // pixels: below, as on a phone, letters and margins are smaller
+
 function themed(layout, node) {
+  const scale = node.clientWidth && node.clientWidth < NARROW ? 0.75 : 1;
   const style = getComputedStyle(node);
   const colour = (name) => style.getPropertyValue(name).trim();
   const text = colour("--st-text-color");
@@ -27,7 +30,8 @@ function themed(layout, node) {
     uirevision: "kept",
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
-    font: { ...layout.font, color: text, family: style.fontFamily },
+    font: { ...layout.font, size: scale * layout.font.size, color: text, family: style.fontFamily },
+    margin: { ...layout.margin, r: scale * layout.margin.r },
     hoverlabel: {
       ...layout.hoverlabel,
       bgcolor: colour("--st-secondary-background-color"),
@@ -36,7 +40,14 @@ function themed(layout, node) {
     },
   };
   for (const axis of ["xaxis", "yaxis"]) {
-    painted[axis] = { ...layout[axis], gridcolor: border, linecolor: border };
+    const { title, tickfont } = layout[axis];
+    painted[axis] = {
+      ...layout[axis],
+      gridcolor: border,
+      linecolor: border,
+      title: { ...title, font: { ...title?.font, size: scale * (title?.font?.size ?? layout.font.size) } },
+      tickfont: { ...tickfont, size: scale * (tickfont?.size ?? layout.font.size) },
+    };
   }
   return painted;
 }

@@ -66,10 +66,13 @@ def question() -> int:
 
 
 def answered(question: int) -> bool:
-    """Whether it was answered before, as by the first of two quick clicks; from now on it is."""
-    last = st.session_state.get("answered", 0)
-    st.session_state["answered"] = max(last, question)
-    return question <= int(last)
+    """Whether it was answered before, as by the first of two quick clicks."""
+    return question <= int(st.session_state.get("answered", 0))
+
+
+def answer(question: int) -> None:
+    """From now on it is answered."""
+    st.session_state["answered"] = max(question, st.session_state.get("answered", 0))
 
 
 def _as_operator(use: Callable[[Operator], T]) -> T:
@@ -268,9 +271,14 @@ def configure(tag: str | None, reason: str = "", **settings: Any) -> None:
     _as_operator(lambda operator: operator.configure(tag, reason=reason, **settings))
 
 
-def resolve(group: str, resolved: bool, reason: str = "") -> None:
-    """The cause of an error group is mended, or is not after all. Raises QueueError."""
+def resolve(group: str, resolved: bool, reason: str = "") -> bool:
+    """The cause of an error group is mended, or is not after all; False when that had been said before. Raises
+    QueueError."""
+    groups = data.with_queue(lambda queue: queue.groups())
+    if any(one.fingerprint.hex() == group and bool(one.resolved) == resolved for one in groups):
+        return False
     _as_operator(lambda o: o.resolve(group, reason=reason) if resolved else o.reopen(group, reason=reason))
+    return True
 
 
 # --- plans ----------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import streamlit as st
 
-from app import control, data, parts
+from app import acting, control, data, parts
 from app.chart import chart
 from app.verbs import Target, Verb
 from queue_core import QueueError, State, Task, TaskNotFound, Undecodable, figures
@@ -25,6 +25,7 @@ from queue_core.frames import (
 PAYLOAD = 4_000  # characters shown; the download has all
 EDITED = 100_000  # characters that can be edited in a page
 TALL = 300  # pixels of an error
+Edited = tuple[bool, str, tuple[str, ...], tuple[str, int, int | None] | None]  # all went well, words, why, how to undo
 ATTEMPTS = {
     "number": "Lease", "cycle": "Cycle", "outcome": "Outcome", "took": "Took", "owner": "Owner",
     "started_at": "Started", "error": "Error",
@@ -210,6 +211,7 @@ def _look(id: str, version: int) -> None:
 
 def _save(id: str, version: int, tag: str) -> None:
     """Callback: save what was looked at, and redrive it when that is wanted."""
+    acting.settle()
     if "shown:edit" not in st.session_state:  # the second of two quick clicks
         return
     text = str(st.session_state.get(f"payload-{id}-{version}", ""))
@@ -219,32 +221,41 @@ def _save(id: str, version: int, tag: str) -> None:
         return
     reason = str(st.session_state.get("edit-reason", "")).strip()
     redrive = bool(st.session_state.get("edit-redrive", False))
-    _close()
+    acting.do(lambda: _saved(id, version, tag, text, reason, redrive), _told)
+
+
+def _saved(id: str, version: int, tag: str, text: str, reason: str, redrive: bool) -> Edited:
     try:
         saved = control.edit(id, version, text, reason)
     except QueueError as error:
-        st.session_state["outcome:edit"] = (False, "Nothing was saved", (error_line(error),), None)
-        return
-    words, done, why = f"The payload of {id} was saved; that of before is kept with the task", True, ()
-    undo: tuple[str, int, int | None] | None = (id, saved, None)
-    if redrive:
-        redriven = control.act(Verb.REDRIVE, [Target(id, saved, tag_label(tag))], reason)
-        (result,) = redriven.results
-        done = result.outcome == "done"
-        words += "; it was redriven" if done else "; it was not redriven"
-        why = () if done else (one_line(result.detail),)
-        if done:
-            undo = (id, saved, redriven.plan) if redriven.plan is not None else None
-    st.session_state["outcome:edit"] = (done, words, why, undo)
-    _read_again()
+        return False, "Nothing was saved", (error_line(error),), None
+    words = f"The payload of {id} was saved; that of before is kept with the task"
+    if not redrive:
+        return True, words, (), (id, saved, None)
+    redriven = control.act(Verb.REDRIVE, [Target(id, saved, tag)], reason)
+    (result,) = redriven.results
+    if result.outcome != "done":
+        return False, f"{words}; it was not redriven", (one_line(result.detail),), (id, saved, None)
+    undo = (id, saved, redriven.plan) if redriven.plan is not None else None
+    return True, f"{words}; it was redriven", (), undo
 
 
 def _undo(id: str, version: int, redrive: int | None) -> None:
     """Callback: the payload of before again."""
-    if st.session_state.get("outcome:edit", (None,))[-1] is None:  # the second of two quick clicks
-        return
+    acting.settle()
+    if st.session_state.get("outcome:edit", (None,))[-1] == (id, version, redrive):  # else clicked twice
+        acting.do(lambda: _taken_back(id, version, redrive), _told)
+
+
+def _taken_back(id: str, version: int, redrive: int | None) -> Edited:
     undone = control.take_back_edit(id, version, redrive)
-    st.session_state["outcome:edit"] = (undone.whole, undone.words, undone.why, None)
+    return undone.whole, undone.words, undone.why, None
+
+
+def _told(outcome: Edited) -> None:
+    """What came of an edit, or of its undo; all that is shown is read anew."""
+    _close()
+    st.session_state["outcome:edit"] = outcome
     _read_again()
 
 

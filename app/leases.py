@@ -1,16 +1,17 @@
 """Leases as they are held now: the owner filter, what counts down, and giving selected ones more time."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import pandas as pd
 import streamlit as st
 
-from app import control, data, listings, parts, triage
+from app import acting, control, data, listings, parts, triage
 from app.chart import chart
 from app.listings import Listing, Since
 from app.verbs import Target, Verb
 from queue_core import Snapshot, State, Task, TaskNotFound, View, figures, frames
-from queue_core.frames import plural
+from queue_core.frames import plural, tag_label
 
 OFFERED = 200  # owners
 FOLLOWED = 12  # selected leases that are followed one by one
@@ -89,7 +90,7 @@ def _board(selected: Sequence[Target]) -> None:
         followed = selected[:FOLLOWED]
         more = f", the first {FOLLOWED} of {len(selected):,}" if len(selected) > FOLLOWED else ""
         st.markdown(f"**Selected, as they are now**{more}")
-        held, names = _now(followed), {target.id: target.label for target in followed}
+        held, names = _now(followed), {target.id: tag_label(target.tag) for target in followed}
         st.container(key="followed").text(frames.words.lease_lines(names, held))
 
 
@@ -144,10 +145,13 @@ def _ask(targets: tuple[Target, ...], question: int) -> None:
 
 def _perform(targets: tuple[Target, ...], question: int) -> None:
     """Callback of the confirmation."""
-    if control.answered(question):
+    acting.settle()
+    if control.answered(question):  # the second of two quick clicks
         return
     seconds = float(st.session_state.get("extend-ttl", LONGER))
     reason = str(st.session_state.get("extend-reason", "")).strip()
-    st.session_state.pop("undone:inflight", None)
-    st.session_state["outcome:inflight"] = (Verb.EXTEND, control.act(Verb.EXTEND, targets, reason, ttl=seconds))
     triage.refresh(State.INFLIGHT)
+    acting.do(
+        lambda: control.act(Verb.EXTEND, targets, reason, ttl=seconds),
+        partial(triage.performed, State.INFLIGHT, Verb.EXTEND, question),
+    )

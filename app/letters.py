@@ -7,7 +7,7 @@ from hashlib import blake2b
 import pandas as pd
 import streamlit as st
 
-from app import control, data, listings, parts, triage
+from app import acting, control, data, listings, parts, triage
 from app.listings import Listing, Since
 from app.triage import Shown
 from queue_core import InvalidFilter, QueueError, Snapshot, State, View
@@ -32,8 +32,8 @@ from queue_core.frames import (
 PAGE = 200  # rows of a page
 GROUPS = 50  # error groups in the table
 GROUP_COLUMNS = {
-    "text": "Error", "count": "Dead", "tags": "Tags", "since_last": "Last", "status": "Status", "deaths": "Deaths",
-    "first_at": "First", "group": "Group",
+    "text": "Error", "count": "Dead", "tags": "Tags", "since_last": "Last", "since_first": "First", "status": "Status",
+    "deaths": None, "group": None,
 }  # fmt: skip
 PAGES = "shown:pages"
 CHOSEN = "shown:groups"  # the groups that the filter was made of, as it is
@@ -232,7 +232,8 @@ def groups(read: Read) -> None:
         smaller = "; smaller ones may hit it, too" if read.unsure else ""
         st.text(f"Dead counts {tag_label(read.grouped)} alone, what stands beside it is of all tags{smaller}")
     at_first = [place for place, group in enumerate(frame["group"]) if group in chosen]
-    parts.grid(frame, GROUP_COLUMNS, _key(frame), spans={"since_last": parts.ago}, selected=at_first)
+    spans = {"since_last": parts.ago, "since_first": parts.ago}
+    parts.grid(frame, GROUP_COLUMNS, _key(frame), spans=spans, selected=at_first, widths={"text": 350})
     with st.container(horizontal=True, vertical_alignment="center", key="resolving"):
         for label, icon, resolved in (("Resolve", "task_alt", True), ("Reopen", "undo", False)):
             ready = frame.loc[frame["group"].isin(chosen) & (frame["resolved"] != resolved), "group"]
@@ -241,22 +242,36 @@ def groups(read: Read) -> None:
                 f"{label} {plural(len(ready), 'group')}" if len(ready) else f"{label} selected",
                 icon=f":material/{icon}:", key=f"groups-{verb}", disabled=ready.empty or not control.may(verb),
                 help="Its cause is mended: a new death reopens it" if resolved else "It is not mended after all",
-                on_click=_resolve, args=(tuple(ready), resolved),
+                on_click=_resolve, args=(read, tuple(ready), resolved),
             )  # fmt: skip
 
 
-def _resolve(chosen: tuple[str, ...], resolved: bool) -> None:
-    if f"shown:{State.DEAD}" not in st.session_state:  # the second of two quick clicks
-        return
-    done, wrong = 0, ""
+def _resolve(read: Read, chosen: tuple[str, ...], resolved: bool) -> None:
+    """Callback: say so of the groups that were chosen in what was read."""
+    acting.settle()
+    kept: Shown | None = st.session_state.get(f"shown:{State.DEAD}")
+    if kept is not None and kept.listing is read and chosen:  # else it is the second of two quick clicks
+        acting.do(lambda: _resolved(chosen, resolved), _told)
+
+
+def _resolved(chosen: tuple[str, ...], resolved: bool) -> tuple[bool, str]:
+    """Whether all went well, and what was done."""
+    done, before, wrong = 0, 0, ""
     for group in chosen:
         try:
-            control.resolve(group, resolved)
-            done += 1
+            if control.resolve(group, resolved):
+                done += 1
+            else:
+                before += 1
         except QueueError as error:
             wrong = error_line(error)
     word = "resolved; a new death reopens it" if resolved else "reopened"
-    st.session_state["outcome:groups"] = (not wrong, f"{plural(done, 'error group')} {word}" + (wrong and f"; {wrong}"))
+    told = [f"{plural(done, 'error group')} {word}"] + ([f"{before:,} had been before"] if before else [])
+    return not wrong, "; ".join(told + ([wrong] if wrong else []))
+
+
+def _told(outcome: tuple[bool, str]) -> None:
+    st.session_state["outcome:groups"] = outcome
     triage.refresh(State.DEAD)
 
 

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import code, now, parts, past, signin
+from app import acting, code, now, parts, past, signin
 
 ICON = Path(__file__).with_name("static") / "icon.png"
 
 st.set_page_config(page_title="queue_core", page_icon=str(ICON), layout="wide")
 parts.style()
 signin.gate()
+acting.settle()
 shown = [
     st.Page("views/overview.py", title="Overview", icon=":material/monitor_heart:", default=True, url_path="home"),
     st.Page("views/fairness.py", title="Fairness", icon=":material/balance:"),

@@ -13,7 +13,7 @@ import streamlit as st
 
 from app import data
 from queue_core import QueueError, StoreBusy, StoreGone
-from queue_core.frames import Level, Verdict, busiest, duration, error_line, one_line, tag_label
+from queue_core.frames import Level, Verdict, busiest, duration, error_line, one_line, tag_label, told_apart
 
 REFRESH = 2.0  # seconds
 TAGS_OFFERED = 200
@@ -22,6 +22,7 @@ SPANS = {"15 min": 900.0, "2 h": 7_200.0, "24 h": 86_400.0, "30 days": 2_592_000
 RECENT = "15 min"
 OVER_TIME = ("Overview", "Tag")  # pages that look back
 OF_ONE = ("Task", "Operations")  # pages that are of no tag
+SECTIONS = ("Plans", "Audit", "Workers", "Store")  # of Operations
 WITH_ROWS = ("Overview", "Fairness", "In flight")  # pages with rows to search in
 BOUND = {"tag": None, "text": "", "span": RECENT, "live": True}  # what the address keeps, and what it leaves out
 FILTERS = ("tag", "text")  # what goes along from page to page
@@ -78,6 +79,16 @@ def filters(page: str, more: Callable[[], object] = lambda: None) -> None:
                 "Time", list(SPANS), default=RECENT, required=True, key="span", bind="query-params",
                 label_visibility="collapsed",
             )  # fmt: skip
+        if page == "Task":
+            st.text_input(
+                "Task", key="task", bind="query-params", placeholder="The id of a task", label_visibility="collapsed",
+                icon=":material/task:", width=420,
+            )  # fmt: skip
+        if page == "Operations":
+            st.segmented_control(
+                "Show", SECTIONS, default=SECTIONS[0], required=True, key="show", bind="query-params",
+                label_visibility="collapsed",
+            )  # fmt: skip
         more()
 
 
@@ -103,7 +114,7 @@ def elsewhere() -> None:
 
 
 def _offered() -> list[str]:
-    """Labels of the tags with most to see; any other can be typed."""
+    """What the tags with most to see are called; any other can be typed."""
     try:
         return busiest(data.overview(), TAGS_OFFERED)
     except QueueError:  # the page itself says what is wrong
@@ -254,7 +265,9 @@ def facts(known: Sequence[tuple[str, str]]) -> None:
 
 Words = Callable[[float], str]
 LINK = "task_page"  # the column with the address of a task's page
-_TAG = st.column_config.Column("Tag", width=170)  # else it is cut where others have room
+WIDTHS = {  # pixels: a tag would be cut where others have room, and others would push each other out of sight
+    "label": 170, "text": 210, "error": 270, "payload": 240, LINK: 245,
+}  # fmt: skip
 
 
 def ago(seconds: float) -> str:
@@ -267,7 +280,7 @@ def left(seconds: float) -> str:
 
 def grid(
     frame: pd.DataFrame,
-    columns: Mapping[str, str],
+    columns: Mapping[str, str | None],
     key: str,
     *,
     spans: Mapping[str, Words] | None = None,
@@ -275,12 +288,16 @@ def grid(
     selected: Sequence[int] | None = None,
     mode: Literal["multi-row", "single-row"] = "multi-row",
     shares: Mapping[str, str] | None = None,
+    widths: Mapping[str, int] | None = None,
 ) -> None:
-    """A table of the named columns. ``spans`` are columns of seconds and how to say them; ``alarming`` rows are bold;
+    """A table of the named columns; those that are called None are out of sight until somebody wants to see them, by
+    the menu of the table. ``spans`` are columns of seconds and how to say them; ``alarming`` rows are bold;
     rows can be selected when ``selected`` says which are at first. ``shares`` are columns of shares of one, drawn as
-    bars, with what they are called. Ids of tasks link to their pages, in a new tab; tags do not, as a link
-    is read out as its address."""
+    bars, with what they are called; ``widths`` of columns are in pixels, where others than the usual ones fit better.
+    Ids of tasks link to their pages, in a new tab; tags do not, as a link is read out as its address."""
     table = frame[list(columns)].reset_index(drop=True)
+    if "label" in columns and "tag" in frame:
+        table["label"] = _told_apart(frame.reset_index(drop=True))
     texts = [name for name in columns if pd.api.types.is_string_dtype(table[name])]
     table = table.fillna(dict.fromkeys(texts, ""))
     words: dict[str, Any] = dict(spans or {})
@@ -300,14 +317,26 @@ def grid(
             "on_select": "rerun", "selection_mode": mode,
             "selection_default": {"selection": {"rows": list(selected), "columns": [], "cells": []}},
         }  # fmt: skip
-    config: dict[str, Any] = {name: _TAG if name == "label" else title for name, title in columns.items()}
+    config: dict[str, Any] = {
+        name: title and st.column_config.Column(title, width=(WIDTHS | dict(widths or {})).get(name))
+        for name, title in columns.items()
+    }
     for name, title in (shares or {}).items():
         config[name] = st.column_config.ProgressColumn(title, format="percent", min_value=0.0, max_value=1.0, width=110)
     if "id" in columns:
-        config[LINK] = st.column_config.LinkColumn(columns["id"], help="Opens the task in a new tab")
+        config[LINK] = st.column_config.LinkColumn(
+            columns["id"], width=WIDTHS[LINK], help="Opens the task in a new tab"
+        )
     st.dataframe(
         styled, column_config=config, column_order=order, hide_index=True, key=key, placeholder="—", **chosen
     )  # fmt: skip
+
+
+def _told_apart(frame: pd.DataFrame) -> pd.Series:
+    """Labels; of tags that have the same one, the names in full."""
+    names = {tag: name for tag, name in told_apart(frame["tag"].unique()).items() if name != tag_label(tag)}
+    labels = [names.get(tag, label) for tag, label in zip(frame["tag"], frame["label"], strict=True)]
+    return pd.Series(labels, index=frame.index, dtype="str")
 
 
 def _task_page(id: str) -> str:

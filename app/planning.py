@@ -194,8 +194,8 @@ def _progress(state: State) -> None:
             st.button("Stop", icon=":material/stop:", key="plan-stop", on_click=_stop, args=(number,),
                       disabled=not control.may("stop"))  # fmt: skip
         elif plan.left and not plan.undone_by:
-            st.button("Resume", icon=":material/play_arrow:", key="plan-resume", on_click=_resume, args=(state, number),
-                      disabled=not control.may("run"))  # fmt: skip
+            st.button("Resume", icon=":material/play_arrow:", key="plan-resume", on_click=_resume,
+                      args=(state, number, plan.run), disabled=not control.may("run"))  # fmt: skip
         if not running and plan.moved and not plan.undo_of and not plan.undone_by:
             st.button("Undo", icon=":material/undo:", key="plan-undo", on_click=_undo, args=(state, number),
                       disabled=not control.may("undo"))  # fmt: skip
@@ -211,8 +211,14 @@ def _stop(number: int) -> None:
         st.session_state["outcome:plan:error"] = error_line(error)
 
 
-def _resume(state: State, number: int) -> None:
-    """Callback: go on where it was stopped."""
+def _resume(state: State, number: int, run: int) -> None:
+    """Callback: go on where its last ``run`` was stopped."""
+    try:
+        if data.read(lambda view: view.plan(number)).run != run:  # the second of two quick clicks
+            return
+    except QueueError as error:
+        st.session_state["outcome:plan:error"] = error_line(error)
+        return
     _start(state, number)
     st.session_state[AGAIN] = True
 

@@ -7,18 +7,19 @@ has the frame's generation in it, ids are taken from that frame, and the queue c
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import control, parts, verbs
+from app import acting, control, parts, verbs
 from app import detail as reader
 from app.listings import Listing, Since
-from app.verbs import NEEDS_REASON, Result, Target, Verb
+from app.verbs import NEEDS_REASON, Outcome, Result, Target, Undone, Verb
 from queue_core import Snapshot, State
-from queue_core.frames import error_preview, plural
+from queue_core.frames import error_preview, plural, tag_label, told_apart
 
 DO = {
     Verb.REQUEUE: "Requeue", Verb.DEAD_LETTER: "Dead-letter", Verb.REDRIVE: "Redrive", Verb.PURGE: "Purge",
@@ -128,9 +129,10 @@ def choose(
     extent: str,
     alarming: str | None = None,
     bar: DeltaGenerator | None = None,
+    more: Callable[[Sequence[Target]], None] = lambda targets: None,
 ) -> list[Target]:
-    """The table with what can be done above it, or in ``bar``; what is selected. ``extent`` says how many of how
-    many are shown; ``alarming`` names the column of rows in bold."""
+    """The table with what can be done above it, or in ``bar``; what is selected. ``more`` draws further buttons.
+    ``extent`` says how many of how many are shown; ``alarming`` names the column of rows in bold."""
     bar = bar or st.container(horizontal=True, vertical_alignment="center", key="actions")
     frame = shown.frame
     if not frame.empty:
@@ -138,11 +140,13 @@ def choose(
         tried = [f"{one} of {most}" for one, most in zip(used, frame["max_attempts"], strict=True)]
         loud = frame[alarming] if alarming else None
         parts.grid(
-            frame.assign(tried=tried), columns, _key(state, shown), spans=spans, alarming=loud, selected=shown.selected
-        )
+            frame.assign(tried=tried), columns, _key(state, shown), spans=spans, alarming=loud, selected=shown.selected,
+            widths={"error": 375},
+        )  # fmt: skip
     targets = _targets(shown, _positions(state, shown))
     with bar:
         buttons(state, verbs, targets)
+        more(targets)
         st.text(extent + (f", {len(targets):,} selected" if targets else ""))
     return targets
 
@@ -166,7 +170,7 @@ def _positions(state: State, shown: Shown) -> list[int]:
 
 def _targets(shown: Shown, positions: Sequence[int]) -> list[Target]:
     rows = shown.frame.iloc[[place for place in positions if place < len(shown.frame)]]
-    return [Target(*row) for row in zip(rows["id"], map(int, rows["version"]), rows["label"], strict=True)]
+    return [Target(*row) for row in zip(rows["id"], map(int, rows["version"]), rows["tag"], strict=True)]
 
 
 # --- acting ---------------------------------------------------------------------------------------
@@ -174,10 +178,11 @@ def _targets(shown: Shown, positions: Sequence[int]) -> list[Target]:
 
 @st.dialog("Please confirm", width="medium")
 def _confirm(place: str, verb: Verb, targets: tuple[Target, ...], question: int) -> None:
-    tags = Counter(target.label for target in targets)
+    tags = Counter(target.tag for target in targets)
+    names = told_apart(tags)
     st.text(f"{DO[verb]} {plural(len(targets), 'task')} of {plural(len(tags), 'tag')}?")
     largest = sorted(tags.items(), key=lambda item: (-item[1], item[0]))[:NAMED]
-    named = [f"{label}: {count:,}" for label, count in largest]
+    named = [f"{names[tag]}: {count:,}" for tag, count in largest]
     more = [f"and {plural(len(tags) - NAMED, 'more tag')}"] if len(tags) > NAMED else []
     st.text("\n".join(named + more))
     st.text(MEANS[verb])
@@ -205,17 +210,24 @@ def _confirm(place: str, verb: Verb, targets: tuple[Target, ...], question: int)
 
 def _perform(place: str, verb: Verb, targets: tuple[Target, ...], question: int) -> None:
     """Callback of the confirmation. Without what the verb needs, a reason or a tag, nothing is done."""
+    acting.settle()
+    if control.answered(question):  # the second of two quick clicks
+        return
     reason = str(st.session_state.get("reason", "")).strip()
     tag = str(st.session_state.get("to-tag", "")) if verb is Verb.MOVE else None
     ttl = st.session_state.get("ttl") if verb is Verb.EXTEND else None
     if (verb in NEEDS_REASON and not reason) or tag == "":
         st.session_state.pop(f"outcome:{place}", None)
         return
-    if control.answered(question):
-        return
+    acting.do(lambda: control.act(verb, targets, reason, ttl, tag), partial(performed, place, verb, question))
+
+
+def performed(place: str, verb: Verb, question: int, done: Outcome) -> None:
+    """Tell what came of an answer; the table is read anew."""
+    control.answer(question)
     st.session_state.pop(f"undone:{place}", None)
-    st.session_state[f"outcome:{place}"] = (verb, control.act(verb, targets, reason, ttl, tag))
     st.session_state.pop(f"shown:{place}", None)
+    st.session_state[f"outcome:{place}"] = (verb, done)
 
 
 def outcome(place: str) -> None:
@@ -249,10 +261,16 @@ def outcome(place: str) -> None:
 
 def _undo(place: str, number: int) -> None:
     """Callback: give back what has not moved on since; what has is told."""
-    if st.session_state.pop(f"outcome:{place}", None) is None:  # the second of two quick clicks
-        return
+    acting.settle()
+    told = st.session_state.get(f"outcome:{place}")
+    if told is not None and told[1].plan == number:  # else it is the second of two quick clicks
+        acting.do(lambda: control.take_back(number), partial(_given_back, place))
+
+
+def _given_back(place: str, undone: Undone) -> None:
+    st.session_state.pop(f"outcome:{place}", None)
     st.session_state.pop(f"shown:{place}", None)
-    st.session_state[f"undone:{place}"] = control.take_back(number)
+    st.session_state[f"undone:{place}"] = undone
 
 
 def taken_back(place: str) -> None:
@@ -269,7 +287,8 @@ def taken_back(place: str) -> None:
 def _undone(results: Sequence[Result]) -> pd.DataFrame:
     return pd.DataFrame(
         {
-            "label": [result.target.label for result in results],
+            "tag": [result.target.tag for result in results],
+            "label": [tag_label(result.target.tag) for result in results],
             "outcome": [result.outcome for result in results],
             "detail": [error_preview(result.detail) for result in results],
             "id": [result.target.id for result in results],

@@ -30,11 +30,11 @@ NEEDS_REASON = (Verb.DEAD_LETTER, Verb.PURGE, Verb.CANCEL)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A task as it was when a person chose it."""
+    """A task as it was when a person chose it, with the exact name of its tag."""
 
     id: str
     version: int
-    label: str
+    tag: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ COLUMNS = {
 
 
 def body() -> None:
-    top, filtered = st.container(), st.container()
-    with filtered:
+    top = st.container()
+    row = st.container(horizontal=True, vertical_alignment="center", key="holders")
+    with row:
         leases.owners()
     filters = (parts.chosen_tag(), parts.chosen_text(), leases.chosen_owner())
     shown = triage.frozen(State.INFLIGHT, filters, leases.listing)
@@ -27,7 +28,8 @@ def body() -> None:
     with top:
         parts.answer(Verdict(level, inflight_sentence(snapshot, held)), snapshot.at)
         triage.outcome(State.INFLIGHT)
-    triage.news(State.INFLIGHT, lambda: leases.since(shown.listing))
+    with row:
+        triage.news(State.INFLIGHT, lambda: leases.since(shown.listing))
     if not snapshot.inflight:
         st.text("Leases appear here as soon as a worker takes a task. Start one:")
         st.code(f"queue-core work queue_core.census:measure --url {shlex.quote(data.url())}", language="bash")
@@ -39,10 +41,8 @@ def body() -> None:
     verbs = (Verb.REQUEUE, Verb.DEAD_LETTER)
     told = leases.extent(shown.listing)
     targets = triage.choose(
-        State.INFLIGHT, shown, COLUMNS, spans, verbs, alarming="expired", extent=told, bar=bar
+        State.INFLIGHT, shown, COLUMNS, spans, verbs, alarming="expired", extent=told, bar=bar, more=leases.extend
     )  # fmt: skip
-    with bar:
-        leases.extend(targets)
     with above:
         leases.counting(targets)
     triage.detail(targets)

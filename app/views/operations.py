@@ -10,10 +10,9 @@ from app import audit, control, data, parts, plans
 from queue_core import frames
 from queue_core.frames import address_text, duration, one_line, storage_facts, workers_frame
 
-SECTIONS = ("Plans", "Audit", "Workers", "Store")
 WORKERS = {
     "state": "State", "host": "Host", "pid": "Process", "concurrency": "At one time", "done": "Done",
-    "failed": "Failed", "silence": "Last heard of", "uptime": "Up for", "started_at": "Started", "id": "Worker",
+    "failed": "Failed", "silence": "Last heard of", "uptime": "Up for", "started_at": "Started", "worker": "Worker",
 }  # fmt: skip
 PACKAGES = ("queue_core", "lmdb", "streamlit", "pandas", "plotly")
 NO_WORKER = "No worker has reported. One that is started with queue-core work does, every 10 s."
@@ -22,11 +21,7 @@ NO_WORKER = "No worker has reported. One that is started with queue-core work do
 def body() -> None:
     can = data.read(lambda _: data.keeps())
     parts.live(head)
-    chosen = st.segmented_control(
-        "Show", SECTIONS, default=SECTIONS[0], required=True, key="show", bind="query-params",
-        label_visibility="collapsed",
-    )  # fmt: skip
-    match chosen:
+    match st.session_state.get("show"):
         case "Audit" if can.plans:
             audit.section()
         case "Workers":
@@ -44,7 +39,7 @@ def head() -> None:
 
 def workers() -> None:
     snapshot = data.overview()
-    known = workers_frame(snapshot)
+    known = workers_frame(snapshot).rename(columns={"id": "worker"})  # an id is that of a task, and links to it
     if known.empty:
         st.text(NO_WORKER)
         return

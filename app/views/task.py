@@ -5,9 +5,11 @@ import streamlit as st
 from app import data, detail, parts, triage
 from app.verbs import Target, Verb
 from queue_core import InvalidArgument, State, TaskNotFound
-from queue_core.frames import Level, TaskStory, Verdict, duration, error_line, tag_label, task_story
+from queue_core.frames import Level, TaskStory, Verdict, duration, error_line, task_story
 
 PLACE = "task"
+ELSE = "Of what the record does not keep, only the newest entries of journal and audit tell."
+ELSE_NOTHING = "This store keeps neither journal nor audit: what the record does not keep is not known."
 VERBS = {
     State.PENDING: (Verb.MOVE, Verb.DEAD_LETTER, Verb.CANCEL),
     State.SCHEDULED: (Verb.REQUEUE, Verb.MOVE, Verb.DEAD_LETTER, Verb.CANCEL),
@@ -20,12 +22,7 @@ STORY = {"at": "When", "after": "Later by", "what": "What", "who": "Who", "detai
 
 
 def body() -> None:
-    id = str(
-        st.text_input(
-            "Task", key="task", bind="query-params", placeholder="The id of a task", label_visibility="collapsed",
-            icon=":material/task:", width=420,
-        ) or ""
-    ).strip()  # fmt: skip
+    id = str(st.session_state.get("task") or "").strip()
     if not id:
         parts.answer(Verdict(Level.IDLE, "No task is chosen"), None)
         st.text("Write the id of one: it is in the column Task of every table, and in what push returns.")
@@ -45,7 +42,7 @@ def body() -> None:
                   args=(f"shown:{PLACE}", None))  # fmt: skip
         st.fragment(parts.guarded(lambda: changed(shown)), run_every=parts.pace())()
     with st.container(horizontal=True, vertical_alignment="center", key="actions"):
-        triage.buttons(PLACE, VERBS[task.state], [Target(task.id, task.version, tag_label(task.tag))])
+        triage.buttons(PLACE, VERBS[task.state], [Target(task.id, task.version, task.tag)])
         detail.editor(task)
     detail.facts(task)
     left, right = st.columns(2)
@@ -54,7 +51,7 @@ def body() -> None:
     with right.container(border=True):
         st.markdown("**Story**")
         parts.grid(shown.story, STORY, key=f"story-{task.id}-{task.version}", spans={"after": duration})
-        st.text("Of what the record does not keep, only the newest entries of journal and audit tell.")
+        st.text(ELSE if data.keeps().journal else ELSE_NOTHING)
     detail.editing()
 
 

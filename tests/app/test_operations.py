@@ -357,7 +357,7 @@ def test_workers(queue: Queue) -> None:
     for id, seen, stopped in (("new", 0, 0), ("old", 300, 0), ("gone", 200, 200)):
         report(queue, id, at, seen, stopped)
     app = page("Workers")
-    assert list(table(app)["id"]) == ["old", "new", "gone"]
+    assert list(table(app)["worker"]) == ["old", "new", "gone"]
     assert list(table(app)["state"]) == ["silent", "working", "stopped"]
     assert "1 worker has been silent for 30 s or more" in words(app)
 

@@ -1,0 +1,190 @@
+"""A double click, and two clicks 30 ms apart, on whatever does something: it is done once.
+
+The mouse is a real one: the second click hits what is there by then.
+"""
+
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+from looking import Server, button, rows, select, settle, visit
+from playwright.sync_api import Locator, Page, expect
+from waiting import until
+
+from queue_core import Queue, State
+from queue_core.control import Operator
+from queue_core.plans import PlanState
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+Click = Callable[[Locator], None]
+
+
+def double(found: Locator) -> None:
+    expect(found).to_be_enabled()
+    found.dblclick()
+
+
+def apart(found: Locator) -> None:
+    """Two clicks at one place, 30 ms apart."""
+    expect(found).to_be_enabled()
+    found.click(trial=True)  # it is in view, and has stopped moving
+    box = found.bounding_box()
+    assert box is not None
+    mouse, at = found.page.mouse, (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    mouse.click(*at)
+    found.page.wait_for_timeout(30)
+    mouse.click(*at)
+
+
+twice = pytest.mark.parametrize("twice", [double, apart])
+
+
+def kill(queue: Queue, tag: str, n: int = 1) -> list[str]:
+    ids = [task.id for task in queue.push_many([({"n": k}, tag) for k in range(n)])]
+    for id in ids:
+        queue.dead_letter(id, f"{tag} is down")
+    return ids
+
+
+def states(queue: Queue, ids: list[str]) -> set[State]:
+    return {queue.get(id).state for id in ids}
+
+
+def entries(queue: Queue, since: int = 0) -> list[tuple[str, int]]:
+    """What the audit says was done after so many entries, in its order: the action, to how many. A run has two: that it
+    began, and its end."""
+    return [(entry.action, entry.count) for entry in queue.audit()][since:]
+
+
+def stays(page: Page, words: str | re.Pattern[str]) -> None:
+    """A page tells this, and still does when it has come to rest."""
+    expect(page.get_by_text(words)).to_be_visible()
+    settle(page)
+    expect(page.get_by_text(words)).to_be_visible()
+
+
+@twice
+def test_more_time_for_a_lease(page: Page, server: Server, twice: Click) -> None:
+    queue, tag = server.queue, f"held {twice.__name__}"
+    task = queue.push("x", tag=tag)
+    lease = queue.lease(ttl=60)
+    assert lease is not None
+    before = len(entries(queue))
+    visit(page, server, f"inflight?tag={tag}")
+    select(page, "inflight", tag)
+    button(page, "Extend 1 lease").click()
+    twice(page.get_by_role("dialog").get_by_role("button", name="Extend 1 lease"))
+    stays(page, "1 task extended")
+    assert entries(queue, before) == [("extend", 1)]
+    assert queue.get(task.id).version == task.version + 2  # leased, and extended once
+    queue.ack(lease)
+
+
+@twice
+def test_an_edit(page: Page, server: Server, twice: Click) -> None:
+    queue, tag = server.queue, f"edited {twice.__name__}"
+    (id,) = kill(queue, tag)
+    visit(page, server, f"dead?tag={tag}")
+    select(page, "dead", tag)
+    twice(button(page, "Edit payload"))
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Payload, as JSON").fill(json.dumps({"n": "mended"}))
+    twice(dialog.get_by_role("button", name="Show what changes"))
+    expect(dialog.get_by_text("What changes", exact=True)).to_be_visible()
+    before = len(entries(queue))
+    twice(dialog.get_by_role("button", name="Save this payload"))
+    stays(page, "it was redriven")
+    assert entries(queue, before) == [("edit", 1), ("plan", 1), ("run", 0), ("run", 1)]
+    task = queue.get(id)
+    assert (task.state, task.payload, len(task.record.edits), task.cycle) == (State.PENDING, {"n": "mended"}, 1, 2)
+    twice(button(page, "Undo the edit"))
+    stays(page, "Undone: it has the payload of before again, and is a dead letter")
+    assert entries(queue, before + 4) == [("undo", 1), ("run", 0), ("run", 1), ("edit", 1)]
+    assert (queue.get(id).state, queue.get(id).payload) == (State.DEAD, {"n": 0})
+
+
+@twice
+def test_an_error_group(page: Page, server: Server, twice: Click) -> None:
+    queue, tag = server.queue, f"grouped {twice.__name__}"
+    kill(queue, tag, 2)
+    visit(page, server, f"dead?tag={tag}")
+    before = len(entries(queue))
+    select(page, "groups", f"{tag} is down")
+    for verb, told in (("Resolve", "1 error group resolved"), ("Reopen", "1 error group reopened")):
+        twice(button(page, f"{verb} 1 group"))
+        stays(page, told)
+    assert entries(queue, before) == [("resolve", 2), ("reopen", 2)]
+
+
+@twice
+def test_all_that_match(page: Page, server: Server, twice: Click) -> None:
+    """Planned once, run once, stopped, gone on with and undone once."""
+    queue, tag = server.queue, f"planned {twice.__name__}"
+    ids = kill(queue, tag, 3)
+    visit(page, server, f"dead?tag={tag}")
+    until(lambda: rows(page, "dead") == [tag] * 3)
+    plans, before = len(list(queue.plans())), len(entries(queue))
+    button(page, "All that match").click()
+    twice(button(page, "Redrive all that match …"))
+    dialog = page.get_by_role("dialog")
+    twice(dialog.get_by_role("button", name="Look what it would do"))
+    expect(dialog.get_by_text("3 tasks of 1 tag")).to_be_visible()
+    assert states(queue, ids) == {State.DEAD}
+    twice(dialog.get_by_role("button", name=re.compile("Redrive 3 tasks$")))
+    stays(page, "3 of 3 moved")
+    twice(page.locator('[class*="st-key-plan-undo"] button'))
+    stays(page, re.compile("Undo of plan .* 3 of 3 moved"))
+    assert states(queue, ids) == {State.DEAD}
+    assert len(list(queue.plans())) == plans + 2
+    assert entries(queue, before) == [("plan", 3), ("run", 0), ("run", 3), ("undo", 3), ("run", 0), ("run", 3)]
+
+
+@twice
+def test_a_plan_on_operations(page: Page, server: Server, twice: Click) -> None:
+    """Run, stopped, gone on with, stopped again, and undone: each once."""
+    queue, tag = server.queue, f"slow {twice.__name__}"
+    ids = kill(queue, tag, 60)
+    number = Operator(queue, "ann", origin="cli").plan("redrive", f'tag:"{tag}" state:dead', rate=2).number
+    before, done = len(entries(queue)), 0
+    visit(page, server, f"operations?plan={number}")
+    for label in ("Run", "Resume"):
+        twice(button(page, label))
+        twice(button(page, f"Run plan {number}: {60 - done} tasks"))
+        until(lambda moved=done: queue.plan(number).moved > moved)
+        twice(button(page, "Stop"))
+        until(lambda: queue.plan(number).state is PlanState.STOPPED)
+        done = queue.plan(number).moved
+    told = entries(queue, before)
+    assert [action for action, _ in told] == ["run", "stop"] * 2
+    assert sum(count for _, count in told) == done < 60
+    twice(button(page, "Undo"))
+    twice(button(page, f"Undo plan {number}: {done} tasks"))
+    until(lambda: states(queue, ids) == {State.DEAD})
+    settle(page)
+    assert [plan.moved for plan in queue.plans() if plan.undo_of == number] == [done]
+    assert entries(queue, before + 4) == [("undo", done), ("run", 0), ("run", done)]
+
+
+@twice
+def test_settings(page: Page, server: Server, twice: Click) -> None:
+    queue, tag = server.queue, f"set {twice.__name__}"
+    queue.push("x", tag=tag)
+    visit(page, server, f"tag?tag={tag}")
+    before = len(entries(queue))
+    for press, confirm in (("Pause", "Pause"), ("Resume", "Resume"), ("Change settings", "Save")):
+        twice(button(page, press))
+        dialog = page.get_by_role("dialog")
+        if confirm == "Save":
+            dialog.get_by_label("Weight: tasks in one turn").fill("3")
+        twice(dialog.get_by_role("button", name=confirm, exact=True))
+        expect(dialog).to_have_count(0)
+        expect(page.get_by_text("Settings changed")).to_be_visible()
+        settle(page)
+    expect(page.get_by_text("weight 1 is weight 3 now")).to_be_visible()
+    twice(button(page, "Undo"))
+    stays(page, "weight 3 is weight 1 now")
+    assert entries(queue, before) == [("configure", 0)] * 4
+    (settings,) = [tag_.settings for tag_ in queue.snapshot().tags if tag_.name == tag]
+    assert (settings.paused, settings.weight) == (False, 1)
