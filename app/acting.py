@@ -1,8 +1,9 @@
 """What a click does is done once, and told, whatever is clicked meanwhile.
 
-Streamlit ends a callback where it uses the state of the session next, as soon as another click waits: what it was about to
-do is not done, what it has done is not told. So a callback acts without that state, keeps what came of it in a list that it
-has taken from there before, and only then tells the state; what it was kept from telling, the next run tells.
+As soon as another click waits, Streamlit ends a callback where it uses the state of the session next: what it was
+about to do is not done, what it has done is not told. So a callback acts without that state, keeps what came of it in a
+list that it has taken from there before, and only then tells the state. What it was kept from telling, the next run
+tells.
 """
 
 from collections.abc import Callable

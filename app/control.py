@@ -377,6 +377,17 @@ def start(number: int, wait: float = 1.0) -> None:
     _runs()[data.store(), number] = running
 
 
+def start_undo(number: int) -> tuple[int, str]:
+    """Make the plan that undoes another, and run it: its number, or that of the other when there is none, and what went
+    wrong, in words."""
+    try:
+        number = undo(number).number
+        start(number)
+    except QueueError as error:
+        return number, error_line(error)
+    return number, ""
+
+
 def trouble(number: int) -> str:
     """Why the last run of a plan by this server ended early; nothing when it did not."""
     running = _runs().get((data.store(), number))

@@ -1,11 +1,11 @@
 """All that a filter finds, as a plan: looked at before it is run, followed while it runs, undone after."""
 
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import streamlit as st
 
-from app import control, data, parts
+from app import acting, control, data, parts
 from app.triage import DO, ICON, MEANS
 from app.verbs import NEEDS_REASON, Verb
 from queue_core import InvalidFilter, QueueError, State
@@ -21,6 +21,7 @@ NAMED = 8  # tags named before saying yes
 EXPORTED = 10_000
 AGAIN = "outcome:plan:again"
 SLOW = "outcome:plan:slow"
+ERROR = "outcome:plan:error"  # why the plan was not started or stopped; nothing when it was
 
 
 # --- asking ---------------------------------------------------------------------------------------
@@ -101,24 +102,32 @@ def _form(verb: Verb) -> None:
 
 def _draft(verb: Verb, where: str) -> None:
     """Callback: freeze what matches now."""
+    acting.settle()
     if DRAFT in st.session_state:  # the second of two quick clicks
         return
     given = st.session_state
-    st.session_state.pop(MISTAKE, None)
-    canary = given.get("plan-canary")
     tag = str(given.get("plan-tag", "")) if verb is Verb.MOVE else None
     if tag == "":
-        st.session_state[MISTAKE] = "Name the tag first."
+        given[MISTAKE] = "Name the tag first."
         return
+    wanted = {
+        "reason": str(given.get("plan-reason", "")).strip(), "rate": given.get("plan-rate"), "tag": tag,
+        "canary": given.get("plan-canary"), "success": given.get("plan-success", 0.9),
+    }  # fmt: skip
+    acting.do(lambda: _drafted(verb, where, wanted), _told_draft)
+
+
+def _drafted(verb: Verb, where: str, wanted: dict[str, Any]) -> int | str:
+    """The number of the plan, or what is mistaken."""
     try:
-        plan = control.draft(
-            verb, where, reason=str(given.get("plan-reason", "")).strip(), rate=given.get("plan-rate"), canary=canary,
-            success=given.get("plan-success", 0.9), tag=tag,
-        )  # fmt: skip
+        return control.draft(verb, where, **wanted).number
     except QueueError as error:
-        st.session_state[MISTAKE] = safe_text(str(error)) if isinstance(error, InvalidFilter) else error_line(error)
-        return
-    st.session_state[DRAFT] = plan.number
+        return safe_text(str(error)) if isinstance(error, InvalidFilter) else error_line(error)
+
+
+def _told_draft(made: int | str) -> None:
+    st.session_state.pop(MISTAKE, None)
+    st.session_state[MISTAKE if isinstance(made, str) else DRAFT] = made
 
 
 def _decide(verb: Verb, state: State, number: int) -> None:
@@ -140,19 +149,15 @@ def _decide(verb: Verb, state: State, number: int) -> None:
 
 def _run(state: State, number: int) -> None:
     """Callback: run it beside the pages, and show how it goes on."""
-    if ASKED not in st.session_state:  # the second of two quick clicks
-        return
+    acting.settle()
+    if ASKED in st.session_state:  # else it is the second of two quick clicks
+        acting.do(lambda: acting.tried(lambda: control.start(number)), partial(_started, state, number))
+
+
+def _started(state: State, number: int, wrong: str) -> None:
     _close()
-    _start(state, number)
-
-
-def _start(state: State, number: int) -> None:
-    for key in (SLOW, "outcome:plan:error"):
-        st.session_state.pop(key, None)
-    try:
-        control.start(number)
-    except QueueError as error:
-        st.session_state["outcome:plan:error"] = error_line(error)
+    st.session_state.pop(SLOW, None)
+    st.session_state[ERROR] = wrong
     st.session_state[RUNS] = number
     st.session_state.pop(f"shown:{state}", None)
 
@@ -186,7 +191,7 @@ def _progress(state: State) -> None:
             more.append("It ended after the table was read: refresh the table to see what is there now")
     if more:
         st.text("\n".join(more))
-    for wrong in (control.trouble(number), st.session_state.get("outcome:plan:error", "")):
+    for wrong in (control.trouble(number), st.session_state.get(ERROR, "")):
         if wrong:
             st.text(wrong)
     with st.container(horizontal=True):
@@ -205,37 +210,34 @@ def _progress(state: State) -> None:
 
 def _stop(number: int) -> None:
     """Callback: what was moved stays moved."""
-    try:
-        control.stop(number)
-    except QueueError as error:
-        st.session_state["outcome:plan:error"] = error_line(error)
+    acting.settle()
+    acting.do(lambda: acting.tried(lambda: control.stop(number)), partial(st.session_state.__setitem__, ERROR))
 
 
 def _resume(state: State, number: int, run: int) -> None:
     """Callback: go on where its last ``run`` was stopped."""
-    try:
-        if data.read(lambda view: view.plan(number)).run != run:  # the second of two quick clicks
-            return
-    except QueueError as error:
-        st.session_state["outcome:plan:error"] = error_line(error)
-        return
-    _start(state, number)
-    st.session_state[AGAIN] = True
+
+    def start() -> None:
+        if data.read(lambda view: view.plan(number)).run == run:  # else it is the second of two quick clicks
+            control.start(number)
+
+    acting.settle()
+    acting.do(lambda: acting.tried(start), partial(_again, state, number))
 
 
 def _undo(state: State, number: int) -> None:
     """Callback: give back what has not moved on since."""
-    if st.session_state.get(RUNS) != number:  # the second of two quick clicks
-        return
-    try:
-        undo = control.undo(number)
-    except QueueError as error:
-        st.session_state["outcome:plan:error"] = error_line(error)
-        return
-    _start(state, undo.number)
+    acting.settle()
+    if st.session_state.get(RUNS) == number:  # else it is the second of two quick clicks
+        acting.do(lambda: control.start_undo(number), lambda done: _again(state, *done))
+
+
+def _again(state: State, number: int, wrong: str) -> None:
+    """The plan runs once more, or the one that undoes it does."""
+    _started(state, number, wrong)
     st.session_state[AGAIN] = True
 
 
 def _dismiss() -> None:
-    for key in (RUNS, SLOW, "outcome:plan:error"):
+    for key in (RUNS, SLOW, ERROR):
         st.session_state.pop(key, None)

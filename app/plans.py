@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pandas as pd
 import streamlit as st
 
-from app import control, data, parts
-from queue_core import Conflict, QueueError, frames
+from app import acting, control, data, parts
+from queue_core import Conflict, frames
 from queue_core.frames import Level, PlanSeen, PlansSeen, Verdict, error_line, plural
 
 PIECE = 200  # tasks of a plan
@@ -222,36 +222,35 @@ def _question(plan: PlanSeen, verb: str) -> None:
 
 def _run(number: int) -> None:
     """Callback: run it, or go on with it."""
-    if st.session_state.pop(ASKED, None) is None:  # the second of two quick clicks
-        return
-    _try(lambda: control.start(number))
+    acting.settle()
+    if ASKED in st.session_state:  # else it is the second of two quick clicks
+        acting.do(lambda: (number, acting.tried(lambda: control.start(number))), _tell)
 
 
 def _stop(number: int) -> None:
     """Callback: what was moved stays moved."""
-    _try(lambda: control.stop(number))
+    acting.settle()
+    acting.do(lambda: (number, acting.tried(lambda: control.stop(number))), _tell)
 
 
 def _undo(number: int) -> None:
     """Callback: make the plan that undoes it, run that, and look at it."""
-    if st.session_state.pop(ASKED, None) is None:  # the second of two quick clicks
-        return
+    acting.settle()
+    if ASKED in st.session_state:  # else it is the second of two quick clicks
+        acting.do(lambda: control.start_undo(number), _tell)
 
-    def act() -> None:
-        undo = control.undo(number)
+
+def _tell(done: tuple[int, str]) -> None:
+    """The plan to look at, and what went wrong."""
+    number, wrong = done
+    st.session_state.pop(ASKED, None)
+    if number != _asked_for():
         st.session_state.pop(NUMBERS, None)
-        st.query_params["plan"] = str(undo.number)
-        control.start(undo.number)
-
-    _try(act)
-
-
-def _try(act: Callable[[], object]) -> None:
-    st.session_state.pop(TOLD, None)
-    try:
-        act()
-    except QueueError as error:
-        st.session_state[TOLD] = error_line(error)
+        st.query_params["plan"] = str(number)
+    if wrong:
+        st.session_state[TOLD] = wrong
+    else:
+        st.session_state.pop(TOLD, None)
 
 
 def _told() -> None:

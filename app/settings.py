@@ -1,15 +1,17 @@
 """The settings of one tag, and how they are changed: asked for, compared with what was seen, told, undone."""
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
-from app import control, data
+from app import acting, control, data
 from queue_core import QueueError, Settings, TagStats
 from queue_core.frames import changed_words, error_line, plural, settings_words, tag_label
 
 OUTCOME = "outcome:settings"
+Outcome = tuple[str, str, tuple[Any, ...] | None]  # level, words, what undoes it
 MOST = 2**40  # of a limit
 TELL = {
     "success": lambda: st.success("Settings changed", icon=":material/tune:"),
@@ -104,20 +106,24 @@ def _submit(label: str, name: str, number: int, seen: Settings, wanted: dict[str
 
 def _save(name: str, number: int, seen: Settings, wanted: dict[str, Any] | None, question: int) -> None:
     """Callback: set what was asked for. ``wanted`` None: what the boxes say."""
-    if control.answered(question):
+    acting.settle()
+    if control.answered(question):  # the second of two quick clicks
         return
     if wanted is None:
         wanted = {box: st.session_state[f"{box}-{number}"] for box in BOXES}
     before = asdict(seen)
     changes = {field: value for field, value in wanted.items() if value != before[field]}
     reason = str(st.session_state.get(f"why-{number}") or "").strip()
-    st.session_state[OUTCOME] = _set(name, number, before, changes, reason)
+    acting.do(lambda: _set(name, number, before, changes, reason), partial(_told, question))
 
 
-def _set(
-    name: str, number: int, before: dict[str, Any], changes: dict[str, Any], reason: str
-) -> tuple[str, str, tuple[Any, ...] | None]:
-    """(level, words, what undoes it). Only a tag that is still the one that was seen, as it was seen, is changed."""
+def _told(question: int, outcome: Outcome) -> None:
+    control.answer(question)
+    st.session_state[OUTCOME] = outcome
+
+
+def _set(name: str, number: int, before: dict[str, Any], changes: dict[str, Any], reason: str) -> Outcome:
+    """Only a tag that is still the one that was seen, as it was seen, is changed."""
     if not changes:
         return "info", "The settings are as they were.", None
     try:
@@ -150,11 +156,6 @@ def outcome() -> None:
 
 def _undo(name: str, number: int, present: dict[str, Any], old: dict[str, Any]) -> None:
     """Callback: set back what has not been changed again since."""
-    if st.session_state.get(OUTCOME, ("", "", None))[2] != (
-        name,
-        number,
-        present,
-        old,
-    ):  # clicked twice
-        return
-    st.session_state[OUTCOME] = _set(name, number, present, old, "undo")
+    acting.settle()
+    if st.session_state.get(OUTCOME, ("", "", None))[2] == (name, number, present, old):  # else clicked twice
+        acting.do(lambda: _set(name, number, present, old, "undo"), partial(st.session_state.__setitem__, OUTCOME))
