@@ -209,9 +209,9 @@ def _look(id: str, version: int) -> None:
     st.session_state["shown:edit:looked"] = looked
 
 
+@acting.one_at_a_time
 def _save(id: str, version: int, tag: str) -> None:
     """Callback: save what was looked at, and redrive it when that is wanted."""
-    acting.settle()
     if "shown:edit" not in st.session_state:  # the second of two quick clicks
         return
     text = str(st.session_state.get(f"payload-{id}-{version}", ""))
@@ -240,9 +240,9 @@ def _saved(id: str, version: int, tag: str, text: str, reason: str, redrive: boo
     return True, f"{words}; it was redriven", (), undo
 
 
+@acting.one_at_a_time
 def _undo(id: str, version: int, redrive: int | None) -> None:
     """Callback: the payload of before again."""
-    acting.settle()
     if st.session_state.get("outcome:edit", (None,))[-1] == (id, version, redrive):  # else clicked twice
         acting.do(lambda: _taken_back(id, version, redrive), _told)
 

@@ -143,9 +143,9 @@ def _ask(targets: tuple[Target, ...], question: int) -> None:
         st.rerun()
 
 
+@acting.one_at_a_time
 def _perform(targets: tuple[Target, ...], question: int) -> None:
     """Callback of the confirmation."""
-    acting.settle()
     if control.answered(question):  # the second of two quick clicks
         return
     seconds = float(st.session_state.get("extend-ttl", LONGER))

@@ -246,9 +246,9 @@ def groups(read: Read) -> None:
             )  # fmt: skip
 
 
+@acting.one_at_a_time
 def _resolve(read: Read, chosen: tuple[str, ...], resolved: bool) -> None:
     """Callback: say so of the groups that were chosen in what was read."""
-    acting.settle()
     kept: Shown | None = st.session_state.get(f"shown:{State.DEAD}")
     if kept is not None and kept.listing is read and chosen:  # else it is the second of two quick clicks
         acting.do(lambda: _resolved(chosen, resolved), _told)

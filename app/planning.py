@@ -100,9 +100,9 @@ def _form(verb: Verb) -> None:
         )  # fmt: skip
 
 
+@acting.one_at_a_time
 def _draft(verb: Verb, where: str) -> None:
     """Callback: freeze what matches now."""
-    acting.settle()
     if DRAFT in st.session_state:  # the second of two quick clicks
         return
     given = st.session_state
@@ -147,9 +147,9 @@ def _decide(verb: Verb, state: State, number: int) -> None:
         st.button("Cancel", key="plan-cancel", on_click=_close)
 
 
+@acting.one_at_a_time
 def _run(state: State, number: int) -> None:
     """Callback: run it beside the pages, and show how it goes on."""
-    acting.settle()
     if ASKED in st.session_state:  # else it is the second of two quick clicks
         acting.do(lambda: acting.tried(lambda: control.start(number)), partial(_started, state, number))
 
@@ -208,12 +208,13 @@ def _progress(state: State) -> None:
             st.button("Dismiss", key="plan-dismiss", on_click=_dismiss)
 
 
+@acting.one_at_a_time
 def _stop(number: int) -> None:
     """Callback: what was moved stays moved."""
-    acting.settle()
     acting.do(lambda: acting.tried(lambda: control.stop(number)), partial(st.session_state.__setitem__, ERROR))
 
 
+@acting.one_at_a_time
 def _resume(state: State, number: int, run: int) -> None:
     """Callback: go on where its last ``run`` was stopped."""
 
@@ -221,13 +222,12 @@ def _resume(state: State, number: int, run: int) -> None:
         if data.read(lambda view: view.plan(number)).run == run:  # else it is the second of two quick clicks
             control.start(number)
 
-    acting.settle()
     acting.do(lambda: acting.tried(start), partial(_again, state, number))
 
 
+@acting.one_at_a_time
 def _undo(state: State, number: int) -> None:
     """Callback: give back what has not moved on since."""
-    acting.settle()
     if st.session_state.get(RUNS) == number:  # else it is the second of two quick clicks
         acting.do(lambda: control.start_undo(number), lambda done: _again(state, *done))
 

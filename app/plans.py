@@ -220,22 +220,22 @@ def _question(plan: PlanSeen, verb: str) -> None:
             st.button("Cancel", key="plan-cancel", on_click=st.session_state.pop, args=(ASKED, None))
 
 
+@acting.one_at_a_time
 def _run(number: int) -> None:
     """Callback: run it, or go on with it."""
-    acting.settle()
     if ASKED in st.session_state:  # else it is the second of two quick clicks
         acting.do(lambda: (number, acting.tried(lambda: control.start(number))), _tell)
 
 
+@acting.one_at_a_time
 def _stop(number: int) -> None:
     """Callback: what was moved stays moved."""
-    acting.settle()
     acting.do(lambda: (number, acting.tried(lambda: control.stop(number))), _tell)
 
 
+@acting.one_at_a_time
 def _undo(number: int) -> None:
     """Callback: make the plan that undoes it, run that, and look at it."""
-    acting.settle()
     if ASKED in st.session_state:  # else it is the second of two quick clicks
         acting.do(lambda: control.start_undo(number), _tell)
 

@@ -104,9 +104,9 @@ def _submit(label: str, name: str, number: int, seen: Settings, wanted: dict[str
 # --- doing ----------------------------------------------------------------------------------------
 
 
+@acting.one_at_a_time
 def _save(name: str, number: int, seen: Settings, wanted: dict[str, Any] | None, question: int) -> None:
     """Callback: set what was asked for. ``wanted`` None: what the boxes say."""
-    acting.settle()
     if control.answered(question):  # the second of two quick clicks
         return
     if wanted is None:
@@ -154,8 +154,8 @@ def outcome() -> None:
             st.button("Dismiss", key="settings-dismiss", on_click=st.session_state.pop, args=(OUTCOME, None))
 
 
+@acting.one_at_a_time
 def _undo(name: str, number: int, present: dict[str, Any], old: dict[str, Any]) -> None:
     """Callback: set back what has not been changed again since."""
-    acting.settle()
     if st.session_state.get(OUTCOME, ("", "", None))[2] == (name, number, present, old):  # else clicked twice
         acting.do(lambda: _set(name, number, present, old, "undo"), partial(st.session_state.__setitem__, OUTCOME))

@@ -208,9 +208,9 @@ def _confirm(place: str, verb: Verb, targets: tuple[Target, ...], question: int)
         st.text("Give a reason first: it is kept with the tasks." if verb in NEEDS_REASON else "Name the tag first.")
 
 
+@acting.one_at_a_time
 def _perform(place: str, verb: Verb, targets: tuple[Target, ...], question: int) -> None:
     """Callback of the confirmation. Without what the verb needs, a reason or a tag, nothing is done."""
-    acting.settle()
     if control.answered(question):  # the second of two quick clicks
         return
     reason = str(st.session_state.get("reason", "")).strip()
@@ -259,9 +259,9 @@ def outcome(place: str) -> None:
             st.button("Dismiss", key="dismiss", on_click=st.session_state.pop, args=(f"outcome:{place}", None))
 
 
+@acting.one_at_a_time
 def _undo(place: str, number: int) -> None:
     """Callback: give back what has not moved on since; what has is told."""
-    acting.settle()
     told = st.session_state.get(f"outcome:{place}")
     if told is not None and told[1].plan == number:  # else it is the second of two quick clicks
         acting.do(lambda: control.take_back(number), partial(_given_back, place))

@@ -116,12 +116,14 @@ def _dots(shown: pd.DataFrame, angles: Sequence[float], past: bool) -> dict[str,
 
 
 def _names(shown: pd.DataFrame, angles: Sequence[float]) -> dict[str, Any]:
-    """Names around the ring, those that are served soonest first, as many as have room."""
+    """Names around the ring, as many as have room: of who is next, of who was served last, and of those that are served
+    soonest first."""
     rows = records(shown)
     taken: dict[bool, list[float]] = {True: [], False: []}  # heights on the right and on the left
     chosen, away = list[int](), list[float]()  # places, and how far from the middle
     for place in sorted(
-        range(len(rows)), key=lambda at: (not rows[at].next, isinstance(rows[at].why_not, str), rows[at].ahead)
+        range(len(rows)),
+        key=lambda at: (not rows[at].next, not rows[at].last, isinstance(rows[at].why_not, str), rows[at].ahead),
     ):
         far = CIRCLED if rows[place].last or rows[place].next else BESIDE
         side, height = math.sin(angles[place]) > -1e-9, far * math.cos(angles[place])

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from looking import Server, button, rows, select, settle, visit
+from looking import Server, button, rows, select, settle, table, visit
 from playwright.sync_api import Locator, Page, expect
 from waiting import until
 
@@ -38,7 +38,7 @@ def apart(found: Locator) -> None:
     mouse.click(*at)
 
 
-twice = pytest.mark.parametrize("twice", [double, apart])
+WAYS: tuple[Click, Click] = (double, apart)
 
 
 def kill(queue: Queue, tag: str, n: int = 1) -> list[str]:
@@ -65,91 +65,106 @@ def stays(page: Page, words: str | re.Pattern[str]) -> None:
     expect(page.get_by_text(words)).to_be_visible()
 
 
-@twice
-def test_more_time_for_a_lease(page: Page, server: Server, twice: Click) -> None:
-    queue, tag = server.queue, f"held {twice.__name__}"
-    task = queue.push("x", tag=tag)
+def dismissed(page: Page) -> None:
+    """What was told is out of the way."""
+    button(page, "Dismiss").click()
+    expect(button(page, "Dismiss")).to_have_count(0)
+    settle(page)
+
+
+def test_more_time_for_a_lease(page: Page, server: Server) -> None:
+    queue = server.queue
+    task = queue.push("x", tag="held")
     lease = queue.lease(ttl=60)
     assert lease is not None
     before = len(entries(queue))
-    visit(page, server, f"inflight?tag={tag}")
-    select(page, "inflight", tag)
-    button(page, "Extend 1 lease").click()
-    twice(page.get_by_role("dialog").get_by_role("button", name="Extend 1 lease"))
-    stays(page, "1 task extended")
-    assert entries(queue, before) == [("extend", 1)]
-    assert queue.get(task.id).version == task.version + 2  # leased, and extended once
+    visit(page, server, "inflight?tag=held")
+    for twice in WAYS:
+        table(page, "inflight").hover()
+        select(page, "inflight", "held")
+        button(page, "Extend 1 lease").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Seconds from now").fill("600" if twice is double else "900")
+        twice(dialog.get_by_role("button", name="Extend 1 lease"))
+        stays(page, "1 task extended")
+        dismissed(page)
+    assert entries(queue, before) == [("extend", 1)] * 2
+    assert queue.get(task.id).version == task.version + 3  # leased, and extended twice
     queue.ack(lease)
 
 
-@twice
-def test_an_edit(page: Page, server: Server, twice: Click) -> None:
-    queue, tag = server.queue, f"edited {twice.__name__}"
-    (id,) = kill(queue, tag)
-    visit(page, server, f"dead?tag={tag}")
-    select(page, "dead", tag)
-    twice(button(page, "Edit payload"))
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_label("Payload, as JSON").fill(json.dumps({"n": "mended"}))
-    twice(dialog.get_by_role("button", name="Show what changes"))
-    expect(dialog.get_by_text("What changes", exact=True)).to_be_visible()
+def test_an_edit(page: Page, server: Server) -> None:
+    queue = server.queue
+    (id,) = kill(queue, "edited")
+    visit(page, server, "dead?tag=edited")
+    back = "Undone: it has the payload of before again, and is a dead letter"
+    for cycle, twice in enumerate(WAYS, 2):
+        table(page, "dead").hover()
+        select(page, "dead", "edited")
+        twice(button(page, "Edit payload"))
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Payload, as JSON").fill(json.dumps({"n": cycle}))
+        twice(dialog.get_by_role("button", name="Show what changes"))
+        expect(dialog.get_by_text("What changes", exact=True)).to_be_visible()
+        before = len(entries(queue))
+        twice(dialog.get_by_role("button", name="Save this payload"))
+        stays(page, "it was redriven")
+        assert entries(queue, before) == [("edit", 1), ("plan", 1), ("run", 0), ("run", 1)]
+        task = queue.get(id)
+        assert (task.state, task.payload) == (State.PENDING, {"n": cycle})
+        twice(button(page, "Undo the edit"))
+        stays(page, back)
+        assert entries(queue, before + 4) == [("undo", 1), ("run", 0), ("run", 1), ("edit", 1)]
+        assert (queue.get(id).state, queue.get(id).payload) == (State.DEAD, {"n": 0})
+        dismissed(page)
+
+
+def test_an_error_group(page: Page, server: Server) -> None:
+    queue = server.queue
+    kill(queue, "grouped", 2)
+    visit(page, server, "dead?tag=grouped")
     before = len(entries(queue))
-    twice(dialog.get_by_role("button", name="Save this payload"))
-    stays(page, "it was redriven")
-    assert entries(queue, before) == [("edit", 1), ("plan", 1), ("run", 0), ("run", 1)]
-    task = queue.get(id)
-    assert (task.state, task.payload, len(task.record.edits), task.cycle) == (State.PENDING, {"n": "mended"}, 1, 2)
-    twice(button(page, "Undo the edit"))
-    stays(page, "Undone: it has the payload of before again, and is a dead letter")
-    assert entries(queue, before + 4) == [("undo", 1), ("run", 0), ("run", 1), ("edit", 1)]
-    assert (queue.get(id).state, queue.get(id).payload) == (State.DEAD, {"n": 0})
+    select(page, "groups", "grouped is down")
+    for twice in WAYS:
+        for verb in ("Resolve", "Reopen"):
+            twice(button(page, f"{verb} 1 group"))
+            stays(page, f"1 error group {'resolved' if verb == 'Resolve' else 'reopened'}")
+    assert entries(queue, before) == [("resolve", 2), ("reopen", 2)] * 2
 
 
-@twice
-def test_an_error_group(page: Page, server: Server, twice: Click) -> None:
-    queue, tag = server.queue, f"grouped {twice.__name__}"
-    kill(queue, tag, 2)
-    visit(page, server, f"dead?tag={tag}")
+def test_all_that_match(page: Page, server: Server) -> None:
+    """Planned, run and undone: each once."""
+    queue = server.queue
+    ids = kill(queue, "planned", 3)
+    visit(page, server, "dead?tag=planned")
+    until(lambda: rows(page, "dead") == ["planned"] * 3)
     before = len(entries(queue))
-    select(page, "groups", f"{tag} is down")
-    for verb, told in (("Resolve", "1 error group resolved"), ("Reopen", "1 error group reopened")):
-        twice(button(page, f"{verb} 1 group"))
-        stays(page, told)
-    assert entries(queue, before) == [("resolve", 2), ("reopen", 2)]
+    for twice in WAYS:
+        button(page, "All that match").click()
+        twice(button(page, "Redrive all that match …"))
+        dialog = page.get_by_role("dialog")
+        twice(dialog.get_by_role("button", name="Look what it would do"))
+        expect(dialog.get_by_text("3 tasks of 1 tag")).to_be_visible()
+        assert states(queue, ids) == {State.DEAD}
+        twice(dialog.get_by_role("button", name=re.compile("Redrive 3 tasks$")))
+        stays(page, "3 of 3 moved")
+        twice(page.locator('[class*="st-key-plan-undo"] button'))
+        stays(page, re.compile("Undo of plan .* 3 of 3 moved"))
+        assert states(queue, ids) == {State.DEAD}
+        dismissed(page)
+        button(page, "Refresh").click()
+        until(lambda: rows(page, "dead") == ["planned"] * 3)
+    assert entries(queue, before) == [("plan", 3), ("run", 0), ("run", 3), ("undo", 3), ("run", 0), ("run", 3)] * 2
 
 
-@twice
-def test_all_that_match(page: Page, server: Server, twice: Click) -> None:
-    """Planned once, run once, stopped, gone on with and undone once."""
-    queue, tag = server.queue, f"planned {twice.__name__}"
-    ids = kill(queue, tag, 3)
-    visit(page, server, f"dead?tag={tag}")
-    until(lambda: rows(page, "dead") == [tag] * 3)
-    plans, before = len(list(queue.plans())), len(entries(queue))
-    button(page, "All that match").click()
-    twice(button(page, "Redrive all that match …"))
-    dialog = page.get_by_role("dialog")
-    twice(dialog.get_by_role("button", name="Look what it would do"))
-    expect(dialog.get_by_text("3 tasks of 1 tag")).to_be_visible()
-    assert states(queue, ids) == {State.DEAD}
-    twice(dialog.get_by_role("button", name=re.compile("Redrive 3 tasks$")))
-    stays(page, "3 of 3 moved")
-    twice(page.locator('[class*="st-key-plan-undo"] button'))
-    stays(page, re.compile("Undo of plan .* 3 of 3 moved"))
-    assert states(queue, ids) == {State.DEAD}
-    assert len(list(queue.plans())) == plans + 2
-    assert entries(queue, before) == [("plan", 3), ("run", 0), ("run", 3), ("undo", 3), ("run", 0), ("run", 3)]
-
-
-@twice
-def test_a_plan_on_operations(page: Page, server: Server, twice: Click) -> None:
+def test_a_plan_on_operations(page: Page, server: Server) -> None:
     """Run, stopped, gone on with, stopped again, and undone: each once."""
-    queue, tag = server.queue, f"slow {twice.__name__}"
-    ids = kill(queue, tag, 60)
-    number = Operator(queue, "ann", origin="cli").plan("redrive", f'tag:"{tag}" state:dead', rate=2).number
+    queue = server.queue
+    ids = kill(queue, "slow", 60)
+    number = Operator(queue, "ann", origin="cli").plan("redrive", "tag:slow state:dead", rate=2).number
     before, done = len(entries(queue)), 0
     visit(page, server, f"operations?plan={number}")
-    for label in ("Run", "Resume"):
+    for twice, label in zip(WAYS, ("Run", "Resume"), strict=True):
         twice(button(page, label))
         twice(button(page, f"Run plan {number}: {60 - done} tasks"))
         until(lambda moved=done: queue.plan(number).moved > moved)
@@ -159,32 +174,34 @@ def test_a_plan_on_operations(page: Page, server: Server, twice: Click) -> None:
     told = entries(queue, before)
     assert [action for action, _ in told] == ["run", "stop"] * 2
     assert sum(count for _, count in told) == done < 60
-    twice(button(page, "Undo"))
-    twice(button(page, f"Undo plan {number}: {done} tasks"))
+    double(button(page, "Undo"))
+    apart(button(page, f"Undo plan {number}: {done} tasks"))
     until(lambda: states(queue, ids) == {State.DEAD})
     settle(page)
     assert [plan.moved for plan in queue.plans() if plan.undo_of == number] == [done]
     assert entries(queue, before + 4) == [("undo", done), ("run", 0), ("run", done)]
 
 
-@twice
-def test_settings(page: Page, server: Server, twice: Click) -> None:
-    queue, tag = server.queue, f"set {twice.__name__}"
-    queue.push("x", tag=tag)
-    visit(page, server, f"tag?tag={tag}")
+def test_settings(page: Page, server: Server) -> None:
+    queue = server.queue
+    queue.push("x", tag="set")
+    visit(page, server, "tag?tag=set")
     before = len(entries(queue))
-    for press, confirm in (("Pause", "Pause"), ("Resume", "Resume"), ("Change settings", "Save")):
+    steps = (
+        (double, "Pause", "Pause", "not paused is paused now"),
+        (apart, "Resume", "Resume", "paused is not paused now"),
+        (double, "Change settings", "Save", "weight 1 is weight 3 now"),
+    )
+    for twice, press, confirm, told in steps:
         twice(button(page, press))
         dialog = page.get_by_role("dialog")
         if confirm == "Save":
             dialog.get_by_label("Weight: tasks in one turn").fill("3")
         twice(dialog.get_by_role("button", name=confirm, exact=True))
         expect(dialog).to_have_count(0)
-        expect(page.get_by_text("Settings changed")).to_be_visible()
-        settle(page)
-    expect(page.get_by_text("weight 1 is weight 3 now")).to_be_visible()
-    twice(button(page, "Undo"))
-    stays(page, "weight 3 is weight 1 now")
+        stays(page, f"set: {told}")
+    apart(button(page, "Undo"))
+    stays(page, "set: weight 3 is weight 1 now")
     assert entries(queue, before) == [("configure", 0)] * 4
-    (settings,) = [tag_.settings for tag_ in queue.snapshot().tags if tag_.name == tag]
+    (settings,) = [tag.settings for tag in queue.snapshot().tags if tag.name == "set"]
     assert (settings.paused, settings.weight) == (False, 1)
