@@ -104,7 +104,7 @@ def test_ten_thousand_tags(queue: Queue) -> None:
     assert not app.exception
     assert "t500 is next, one of 9,500 tags that can be served" in words(app)
     assert "Skipped: 500 empty" in words(app)
-    assert len(app.dataframe[0].value) == 300
+    assert len(app.dataframe[0].value) == 100
 
 
 # --- frames and figures ---------------------------------------------------------------------------
