@@ -149,11 +149,10 @@ def edited() -> None:
             if why:
                 st.text("\n".join(why))
             with st.container(horizontal=True):
-                if undo is not None:
-                    st.button(
-                        "Undo the edit", icon=":material/undo:", key="undo-edit", on_click=_undo, args=undo,
-                        disabled=not control.may("edit"),
-                    )  # fmt: skip
+                st.button(  # its place is kept when it is used: a second click must not hit what comes there
+                    "Undo the edit", icon=":material/undo:", key="undo-edit", on_click=_undo, args=undo,
+                    disabled=undo is None or not control.may("edit"),
+                )  # fmt: skip
                 st.button("Dismiss", key="dismiss-edit", on_click=st.session_state.pop, args=("outcome:edit", None))
 
 

@@ -1,5 +1,6 @@
 """All that a filter finds, as a plan: looked at before it is run, followed while it runs, undone after."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
@@ -138,13 +139,13 @@ def _decide(verb: Verb, state: State, number: int) -> None:
         parts.grid(tags, {"label": "Tag", "count": "Tasks"}, key=f"planned-{number}")
     st.text(f"{MEANS[verb]} A task that has changed since is left alone.")
     kind: Literal["primary", "secondary"] = "secondary" if verb in NEEDS_REASON else "primary"
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, horizontal_alignment="right"):  # not where "Look what it would do" was clicked
+        st.button("Back", key="plan-back", on_click=st.session_state.pop, args=(DRAFT, None))
+        st.button("Cancel", key="plan-cancel", on_click=_close)
         st.button(
             f"{DO[verb]} {plural(plan.selected, 'task')}", icon=ICON[verb], type=kind, key="plan-run",
             disabled=not plan.selected or not control.may("run"), on_click=_run, args=(state, number),
         )  # fmt: skip
-        st.button("Back", key="plan-back", on_click=st.session_state.pop, args=(DRAFT, None))
-        st.button("Cancel", key="plan-cancel", on_click=_close)
 
 
 @acting.one_at_a_time
@@ -194,18 +195,22 @@ def _progress(state: State) -> None:
     for wrong in (control.trouble(number), st.session_state.get(ERROR, "")):
         if wrong:
             st.text(wrong)
-    with st.container(horizontal=True):
-        if running:
-            st.button("Stop", icon=":material/stop:", key="plan-stop", on_click=_stop, args=(number,),
-                      disabled=not control.may("stop"))  # fmt: skip
-        elif plan.left and not plan.undone_by:
-            st.button("Resume", icon=":material/play_arrow:", key="plan-resume", on_click=_resume,
-                      args=(state, number, plan.run), disabled=not control.may("run"))  # fmt: skip
-        if not running and plan.moved and not plan.undo_of and not plan.undone_by:
-            st.button("Undo", icon=":material/undo:", key="plan-undo", on_click=_undo, args=(state, number),
-                      disabled=not control.may("undo"))  # fmt: skip
-        if not running:
-            st.button("Dismiss", key="plan-dismiss", on_click=_dismiss)
+    given_back = plan.undo_of or plan.undone_by
+    verbs: tuple[tuple[str, str, object, Callable[..., None], tuple[object, ...]], ...] = (
+        ("Stop", "stop", running and control.may("stop"), _stop, (number,)),
+        (
+            "Resume", "play_arrow", not running and plan.left and not plan.undone_by and control.may("run"), _resume,
+            (state, number, plan.run),
+        ),
+        ("Undo", "undo", not running and plan.moved and not given_back and control.may("undo"), _undo, (state, number)),
+    )  # fmt: skip
+    with st.container(horizontal=True):  # each keeps its place: a second click must not hit another one
+        for label, icon, possible, act, args in verbs:
+            st.button(
+                label, icon=f":material/{icon}:", key=f"plan-{label.lower()}", on_click=act, args=args,
+                disabled=not possible,
+            )  # fmt: skip
+        st.button("Dismiss", key="plan-dismiss", on_click=_dismiss, disabled=running)
 
 
 @acting.one_at_a_time

@@ -149,8 +149,15 @@ def outcome() -> None:
         TELL[level]()
         st.text(words)
         with st.container(horizontal=True):
-            if back is not None:
-                st.button("Undo", icon=":material/undo:", key="settings-undo", on_click=_undo, args=back)
+            if level == "success":  # its place is kept when it is used: a second click must not hit what comes there
+                st.button(
+                    "Undo",
+                    icon=":material/undo:",
+                    key="settings-undo",
+                    on_click=_undo,
+                    args=back,
+                    disabled=back is None,
+                )
             st.button("Dismiss", key="settings-dismiss", on_click=st.session_state.pop, args=(OUTCOME, None))
 
 
@@ -158,4 +165,9 @@ def outcome() -> None:
 def _undo(name: str, number: int, present: dict[str, Any], old: dict[str, Any]) -> None:
     """Callback: set back what has not been changed again since."""
     if st.session_state.get(OUTCOME, ("", "", None))[2] == (name, number, present, old):  # else clicked twice
-        acting.do(lambda: _set(name, number, present, old, "undo"), partial(st.session_state.__setitem__, OUTCOME))
+        acting.do(lambda: _set(name, number, present, old, "undo"), _told_undone)
+
+
+def _told_undone(outcome: Outcome) -> None:
+    level, words, _ = outcome
+    st.session_state[OUTCOME] = (level, words, None)

@@ -281,7 +281,11 @@ def taken_back(place: str) -> None:
             (st.success if told.whole else st.warning)(told.words, icon=":material/undo:")
             if told.why:
                 st.text("\n".join(told.why))
-            st.button("Dismiss", key="dismiss-undone", on_click=st.session_state.pop, args=(f"undone:{place}", None))
+            with st.container(horizontal=True):
+                st.button("Undo", icon=":material/undo:", key="undone", disabled=True)  # a second click hits nothing
+                st.button(
+                    "Dismiss", key="dismiss-undone", on_click=st.session_state.pop, args=(f"undone:{place}", None)
+                )
 
 
 def _undone(results: Sequence[Result]) -> pd.DataFrame:

@@ -81,7 +81,7 @@ def test_a_payload_is_edited_and_its_task_opened(page: Page, server: Server) -> 
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Payload, as JSON").fill('{"n": "mended"}')
     dialog.get_by_role("button", name="Show what changes").click()
-    expect(dialog.get_by_text("What changes")).to_be_visible()
+    expect(dialog.get_by_text("What changes", exact=True)).to_be_visible()
     dialog.get_by_role("button", name="Save this payload").click()
     expect(page.get_by_text("it was redriven")).to_be_visible()
     assert server.queue.get(id).payload == {"n": "mended"}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from injected import Clock
-from looking import Server, button, rows, select, settle, table, visit
+from looking import Server, button, rows, select, settle, visit
 from playwright.sync_api import Locator, Page, expect
 from waiting import until
 
@@ -129,34 +129,6 @@ def test_two_tabs_that_have_selected_the_same_task(page: Page, other: Page, serv
     second.click()
     expect(other.get_by_text("0 of 1 task redriven; 1 skipped")).to_be_visible()
     assert queue.get(id).version == version
-
-
-def test_two_tabs_that_edit_the_same_task_and_resolve_its_group(page: Page, other: Page, server: Server) -> None:
-    """The second one is told, and changes nothing."""
-    queue = server.queue
-    (id,) = kill(queue, "read twice")
-    for tab, text in ((page, '"first"'), (other, '"second"')):
-        selected(tab, server, "read twice", 1)
-        button(tab, "Edit payload").click()
-        dialog = tab.get_by_role("dialog")
-        dialog.get_by_label("Payload, as JSON").fill(text)
-        dialog.get_by_text("Redrive it then").click()
-        dialog.get_by_role("button", name="Show what changes").click()
-    before = len(audited(queue))
-    for tab, told in ((page, f"The payload of {id} was saved"), (other, "Nothing was saved")):
-        tab.get_by_role("dialog").get_by_role("button", name="Save this payload").click()
-        expect(tab.get_by_text(told)).to_be_visible()
-        expect(tab.get_by_role("dialog")).to_have_count(0)
-    assert (queue.get(id).payload, len(queue.get(id).record.edits)) == ("first", 1)
-    for tab in (page, other):
-        tab.bring_to_front()
-        table(tab, "groups").hover()  # it has moved since the mouse was there, which is no click for it
-        select(tab, "groups", "read twice is down")
-        expect(button(tab, "Resolve 1 group")).to_be_enabled()
-    for tab, told in ((page, "1 error group resolved"), (other, "0 error groups resolved")):
-        button(tab, "Resolve 1 group").click()
-        expect(tab.get_by_text(told)).to_be_visible()
-    assert audited(queue)[before:] == [("edit", 1, "dashboard"), ("resolve", 1, "dashboard")]
 
 
 def finished(queue: Queue, number: int) -> Plan:
