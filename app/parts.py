@@ -5,11 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import count
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Literal
 from urllib.parse import urlencode
 
 import pandas as pd
 import streamlit as st
+from pandas.io.formats.style import Styler
 
 from app import data
 from queue_core import QueueError, StoreBusy, StoreGone
@@ -307,16 +309,7 @@ def grid(
     if "id" in columns:  # the id stays as it is beside its link, for who takes ids from the table
         table, words[LINK] = table.assign(**{LINK: [_task_page(id) for id in table["id"]]}), _id_in
         order[order.index("id")] = LINK
-    styled = table.style.format(words)
-    if alarming is not None and alarming.any():
-        bold = ["font-weight: 700" if loud else "" for loud in alarming]
-        styled = styled.apply(lambda column: bold)
-    chosen: dict[str, Any] = {}
-    if selected is not None:
-        chosen = {
-            "on_select": "rerun", "selection_mode": mode,
-            "selection_default": {"selection": {"rows": list(selected), "columns": [], "cells": []}},
-        }  # fmt: skip
+    bold = alarming is not None and tuple(map(bool, alarming))
     config: dict[str, Any] = {
         name: title and st.column_config.Column(title, width=(WIDTHS | dict(widths or {})).get(name))
         for name, title in columns.items()
@@ -327,9 +320,32 @@ def grid(
         config[LINK] = st.column_config.LinkColumn(
             columns["id"], width=WIDTHS[LINK], help="Opens the task in a new tab"
         )
+    looks = {"column_config": config, "column_order": order, "hide_index": True, "key": key, "placeholder": "—"}
+    if selected is None:
+        _still(table, bold, words, looks)
+        return
+    first = {"selection": {"rows": list(selected), "columns": [], "cells": []}}
     st.dataframe(
-        styled, column_config=config, column_order=order, hide_index=True, key=key, placeholder="—", **chosen
+        _styled(table, bold, words), **looks, on_select="rerun", selection_mode=mode, selection_default=first
     )  # fmt: skip
+
+
+def _styled(table: pd.DataFrame, bold: Sequence[bool] | Literal[False], words: Mapping[str, Words]) -> Styler:
+    styled = table.style.format(dict(words))
+    if bold and any(bold):
+        marks = ["font-weight: 700" if loud else "" for loud in bold]
+        styled = styled.apply(lambda column: marks)
+    return styled
+
+
+def _named(word: Words) -> str:
+    return f"{word.__module__}.{word.__qualname__}"
+
+
+@st.cache_data(max_entries=128, show_spinner=False, hash_funcs={FunctionType: _named})
+def _still(table: pd.DataFrame, bold: Sequence[bool] | Literal[False], words: Mapping[str, Words], looks: Any) -> None:
+    """A table that nobody selects in, drawn once for as long as it is the same: a Styler costs more than a refresh."""
+    st.dataframe(_styled(table, bold, words), **looks)
 
 
 def _told_apart(frame: pd.DataFrame) -> pd.Series:
