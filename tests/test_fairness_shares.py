@@ -31,7 +31,7 @@ def eligible(entries: list[Entry], waiting: dict[int, Waiting], tag: int) -> lis
 def test_spells_are_when_tags_were_eligible(journal: tuple[list[Entry], dict[int, Waiting]]) -> None:
     entries, waiting = journal
     found = fairness.spells(entries, waiting)
-    assert found == sorted(found)
+    assert found == sorted(found, key=lambda spell: (spell.begin, spell.end, spell.tag))
     for tag in {spell.tag for spell in found}:
         mine = [spell for spell in found if spell.tag == tag]
         assert all(before.end <= after.begin and not before.open for before, after in pairwise(mine))

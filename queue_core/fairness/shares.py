@@ -10,13 +10,13 @@ from bisect import bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 from queue_core.history import Entry
 
 
-@dataclass(slots=True, order=True)
+@dataclass(slots=True)
 class Spell:
     """A time in which a tag stayed eligible, in places among the serves looked at: ``begin`` is the first serve at
     which it was, ``end`` the first at which it no longer was known to be. ``open``: it still is. ``weights`` are those
@@ -66,7 +66,7 @@ def spells(leases: Sequence[Entry], waiting: Mapping[int, Waiting]) -> list[Spel
         spell = at(tag, since, weight)
         spell.end = len(leases)
         spell.open = True
-    return sorted(spell for mine in found.values() for spell in mine)
+    return sorted(chain.from_iterable(found.values()), key=lambda spell: (spell.begin, spell.end, spell.tag))
 
 
 def jain(shares: Iterable[float]) -> float | None:
@@ -220,10 +220,13 @@ def gaps(leases: Sequence[Entry], found: Iterable[Spell]) -> dict[int, Gaps]:
     changes = [0] * (len(leases) + 1)
     begins: dict[int, list[int]] = defaultdict(list)
     for spell in found:
-        begins[spell.tag].append(spell.begin)
-        for (begin, weight), (end, _) in pairwise([*spell.weights, (spell.end, 0)]):
-            changes[begin] += weight
-            changes[end] -= weight
+        if spell.served:
+            begins[spell.tag].append(spell.begin)
+        before = 0
+        for begin, weight in spell.weights:
+            changes[begin] += weight - before
+            before = weight
+        changes[spell.end] -= before
     loads = list(accumulate(changes))[:-1]  # the weights of the tags that were eligible at each place
     parts = list(accumulate((1 / load for load in loads), initial=0.0))  # what weight 1 was due before each, summed
     tags = [lease.tag for lease in leases]

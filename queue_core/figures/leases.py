@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any
 
 import pandas as pd
@@ -97,9 +98,10 @@ def age_histogram(leases: pd.DataFrame) -> go.Figure:
     if leases.empty:
         return no_data("no data: no leases to show")
     kinds: dict[str, list[int]] = {name: [0] * len(_BARS) for name in ("good", "worker lost or stopped", "ran out")}
-    for row in records(leases):
-        kind = "ran out" if row.expired else "worker lost or stopped" if getattr(row, "mark", "") else "good"
-        kinds[kind][bisect_right(AGES, row.age)] += 1
+    marks = leases["mark"] if "mark" in leases else repeat("")
+    for age, expired, mark in zip(leases["age"], leases["expired"], marks, strict=False):
+        kind = "ran out" if expired else "worker lost or stopped" if mark else "good"
+        kinds[kind][bisect_right(AGES, age)] += 1
     whole = [sum(counts) for counts in zip(*kinds.values(), strict=True)]
     last = max(FEWEST, *(place + 1 for place, count in enumerate(whole) if count))
     bars = [

@@ -8,7 +8,7 @@ from math import ceil
 import pandas as pd
 
 from queue_core import fairness, rotation
-from queue_core.fairness import Gaps, Standing, TagFairness, Waiting
+from queue_core.fairness import Gaps, Standing, Waiting
 from queue_core.frames.rules import silent_for
 from queue_core.frames.tables import SERVES, UTC, Schema, moments, rows, serves_frame, spans, table
 from queue_core.frames.text import one_line, tag_label
@@ -40,6 +40,8 @@ VIOLATIONS: Schema = {
     "other_tag": "str", "other_label": "str", "served": "int64", "weight": "int64",
 }  # fmt: skip
 AROUND: Schema = {**SERVES, "after": "bool"}
+OF_FAIRNESS = ("weight", "served", "entitled", "worker_time", "worker_share")
+NO_GAPS = Gaps(None, None, None, None)
 MERGED = ("served", "entitled", "mean_gap", "ideal_gap", "longest_gap", "worker_share", "noisy")
 
 
@@ -136,16 +138,27 @@ def shares_of(
     for entry in recent:
         if entry.kind is Kind.LEASE:
             waits[entry.tag] = max(entry.wait, waits.get(entry.tag, 0))
-    return rows(SHARES, [_share(tag, names[tag.tag], waits.get(tag.tag)) for tag in found.tags])
-
-
-def _share(tag: TagFairness, name: str, wait: int | None) -> tuple[object, ...]:
-    gaps = tag.gaps or Gaps(None, None, None, None)
-    return (
-        tag.tag, name, tag_label(name), tag.weight, tag.served, tag.entitled, tag.served_share, tag.entitled_share,
-        tag.served - tag.entitled, None if wait is None else wait / SECOND, tag.worker_time, tag.worker_share,
-        gaps.mean, gaps.ideal, gaps.longest, gaps.turns, ", ".join(tag.noisy) or None,
-    )  # fmt: skip
+    tags = found.tags
+    exact = [names[tag.tag] for tag in tags]
+    gaps = [tag.gaps or NO_GAPS for tag in tags]
+    return table(
+        SHARES,
+        {
+            "number": [tag.tag for tag in tags],
+            "tag": exact,
+            "label": [tag_label(name) for name in exact],
+            **{name: [getattr(tag, name) for tag in tags] for name in OF_FAIRNESS},
+            "share": [tag.served_share for tag in tags],
+            "entitled_share": [tag.entitled_share for tag in tags],
+            "difference": [tag.served - tag.entitled for tag in tags],
+            "longest_wait": [waits[tag.tag] / SECOND if tag.tag in waits else None for tag in tags],
+            "mean_gap": [gap.mean for gap in gaps],
+            "ideal_gap": [gap.ideal for gap in gaps],
+            "longest_gap": [gap.longest for gap in gaps],
+            "turns_waited": [gap.turns for gap in gaps],
+            "noisy": [", ".join(tag.noisy) or None for tag in tags],
+        },
+    )
 
 
 def ring_shares_frame(ring: pd.DataFrame, shares: pd.DataFrame | None) -> pd.DataFrame:
