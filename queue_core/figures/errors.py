@@ -22,14 +22,17 @@ def errors_by_tag(heat: pd.DataFrame, errors: int = ERRORS, tags: int = TAGS) ->
     by_group = heat.groupby("group")["count"].sum().sort_values(ascending=False, kind="stable")
     by_tag = heat.groupby("tag")["count"].sum().sort_values(ascending=False, kind="stable")
     rows, columns = list(by_group.index[:errors]), list(by_tag.index[:tags])
-    texts = dict(zip(heat["group"], heat["text"], strict=True)) | {None: _others(len(by_group) - errors, OTHER_ERRORS)}
-    labels = dict(zip(heat["tag"], heat["label"], strict=True)) | {None: _others(len(by_tag) - tags, OTHER_TAGS)}
+    texts, labels = (
+        shown[shown[key].isin(kept)].drop_duplicates(key).set_index(key)[what].to_dict()
+        for shown, key, kept, what in ((heat, "group", rows, "text"), (heat, "tag", columns, "label"))
+    )
+    counts: dict[tuple[Any, Any], int] = {}
+    for group, tag, count in zip(*(heat[name].tolist() for name in ("group", "tag", "count")), strict=True):
+        cell = (group if group in texts else None, tag if tag in labels else None)
+        counts[cell] = counts.get(cell, 0) + count
     rows += [None] * (len(by_group) > errors)
     columns += [None] * (len(by_tag) > tags)
-    counts: dict[tuple[Any, Any], int] = {}
-    for group, tag, count in zip(heat["group"], heat["tag"], heat["count"], strict=True):
-        cell = (group if group in rows else None, tag if tag in columns else None)
-        counts[cell] = counts.get(cell, 0) + int(count)
+    texts[None], labels[None] = _others(len(by_group) - errors, OTHER_ERRORS), _others(len(by_tag) - tags, OTHER_TAGS)
     values = [[counts.get((row, column), 0) for column in columns] for row in rows]
     own = max(max(row[:tags]) for row in values[:errors])  # the sums of all others would take all the colour
     return _drawn(

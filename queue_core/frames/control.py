@@ -84,9 +84,9 @@ def heat_frame(view: View, groups: Iterable[Group], mask: Redactor | None = None
     return rows(
         HEAT,
         (
-            (group.fingerprint.hex(), one_line(group.said(mask.text)), tag, tag_label(tag), count)
-            for group in groups
-            for tag, count in view.group_tags(group.fingerprint.hex()).items()
+            (group, text, tag, tag_label(tag), count)
+            for group, text in [(group.fingerprint.hex(), one_line(group.said(mask.text))) for group in groups]
+            for tag, count in view.group_tags(group).items()
         ),
     )
 

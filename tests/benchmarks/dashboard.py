@@ -40,9 +40,9 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / TICKS
 
     def memory(self) -> float:
-        """What it holds now, in MB."""
-        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+        """What it holds now, in MB; without the pages of the store's file, which the system keeps as it likes."""
+        _, resident, shared, *_ = map(int, Path(f"/proc/{self.pid}/statm").read_text().split())
+        return (resident - shared) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 @contextmanager
