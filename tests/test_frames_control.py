@@ -10,6 +10,7 @@ from queue_core.control import Operator
 from queue_core.errors import InvalidFilter
 from queue_core.frames import control, story
 from queue_core.frames.tables import Schema
+from queue_core.redact import Redactor
 
 SECRET = "Zq9_hunter2"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -54,6 +55,22 @@ def test_groups_and_their_heat(queue: Queue, clock: Clock) -> None:
     assert frames.groups_sentence(frame).startswith("2 error groups, 1 of them not resolved; the largest, 3 dead: ")
     kill(queue, f"token={SECRET}")
     assert "reopened" in list(frames.groups_frame(queue.groups(), NOW)["status"])
+
+
+def test_the_text_of_a_group_is_masked_once_however_many_tags_it_hits(queue: Queue) -> None:
+    """It was masked for each of 10,000 tags: a page took 1.5 s."""
+    seen: list[str] = []
+
+    class Counting(Redactor):
+        def text(self, text: str) -> str:
+            seen.append(text)
+            return super().text(text)
+
+    for n in range(20):
+        kill(queue, f"the same error, {SECRET}", f"t{n}")
+    with queue.view() as view:
+        assert len(frames.heat_frame(view, view.groups(), Counting())) == 20
+    assert len(seen) == 1
 
 
 def test_plans_results_and_the_audit(queue: Queue) -> None:
