@@ -6,7 +6,6 @@ added at the end, with a default. A payload is JSON text, checked to come back a
 
 import json
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -65,12 +64,6 @@ def decode_record(data: bytes) -> Record:
 def decode_tag(data: bytes) -> Tag:
     tag: Tag = _decode(data, Tag)
     return tag
-
-
-@lru_cache(maxsize=16_384)
-def tag_to_read(data: bytes) -> Tag:
-    """The same for who changes nothing: from one snapshot to the next most tags stay as they are."""
-    return decode_tag(data)
 
 
 def decode_meta(data: bytes) -> Meta:
