@@ -6,6 +6,8 @@ added at the end, with a default. A payload is JSON text, checked to come back a
 
 import json
 from collections.abc import Sequence
+from copy import copy
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -64,6 +66,19 @@ def decode_record(data: bytes) -> Record:
 def decode_tag(data: bytes) -> Tag:
     tag: Tag = _decode(data, Tag)
     return tag
+
+
+def tag_to_read(data: bytes) -> Tag:
+    """The same for who changes nothing: from one snapshot to the next most tags stay as they are.
+
+    Each reader has a copy, as totals are decoded late, in place; its counts are shared.
+    """
+    return copy(_kept_tag(data))
+
+
+@lru_cache(maxsize=16_384)
+def _kept_tag(data: bytes) -> Tag:
+    return decode_tag(data)
 
 
 def decode_meta(data: bytes) -> Meta:

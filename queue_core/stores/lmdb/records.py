@@ -116,13 +116,14 @@ class LmdbRecords(BookRecords):
         self._write(keys.name(tag.name), None)
 
     def tags(self) -> Iterator[Tag]:
+        """All of them, to read only."""
         self.flush()
         cursor, last = self._txn.cursor(), keys.tag((1 << 32) - 1)
         if cursor.set_range(keys.TAG):
             for key, data in cursor.iternext():  # there may be many, and a range costs more
                 if key > last:
                     return
-                yield codec.decode_tag(data)
+                yield codec.tag_to_read(data)
 
     def look(self, numbers: Sequence[int]) -> list[Tag]:
         self.flush()
