@@ -15,6 +15,7 @@ function load(url) {
   return libraries[url];
 }
 
+const LEAST = 60; // pixels: a container that opens or goes away is narrower for a moment, and Plotly fails to place text
 const NARROW = 400; // pixels: below, as on a phone, letters and margins are smaller
 
 function themed(layout, node) {
@@ -52,6 +53,30 @@ function themed(layout, node) {
   return painted;
 }
 
+function draw(node) {
+  const data = node.latest;
+  load(data.library).then(
+    (Plotly) => {
+      const over = node.latest !== data || !node.isConnected; // a newer one came meanwhile
+      if (over || node.clientWidth < LEAST) return; // it is drawn when it has got room
+      const figure = JSON.parse(data.figure);
+      const config = { displayModeBar: false, doubleClick: "reset" };
+      return Plotly.react(node, figure.data, themed(figure.layout, node), config).then(() => {
+        node.drawn = data;
+      });
+    },
+    (error) => {
+      node.textContent = `The chart cannot be drawn: ${error.message}`;
+    },
+  );
+}
+
+function fit(node) {
+  if (node.clientWidth < LEAST) return;
+  if (node.drawn === node.latest) window.Plotly.Plots.resize(node);
+  else draw(node);
+}
+
 export default function ({ data, parentElement }) {
   let node = parentElement.querySelector(".queue-core-chart");
   if (!node) {
@@ -59,22 +84,10 @@ export default function ({ data, parentElement }) {
     node.className = "queue-core-chart";
     node.setAttribute("role", "img");
     parentElement.appendChild(node);
-    new ResizeObserver(() => node.drawn && node.clientWidth && window.Plotly.Plots.resize(node)).observe(node);
+    new ResizeObserver(() => fit(node)).observe(node);
   }
   node.setAttribute("aria-label", data.alt);
   node.style.height = `${data.height}px`;
   node.latest = data;
-  load(data.library).then(
-    (Plotly) => {
-      if (node.latest !== data || !node.isConnected) return; // a newer one came meanwhile
-      const figure = JSON.parse(data.figure);
-      const config = { displayModeBar: false, doubleClick: "reset" };
-      return Plotly.react(node, figure.data, themed(figure.layout, node), config).then(() => {
-        node.drawn = true;
-      });
-    },
-    (error) => {
-      node.textContent = `The chart cannot be drawn: ${error.message}`;
-    },
-  );
+  draw(node);
 }
