@@ -14,10 +14,7 @@ from weakref import WeakSet, ref
 
 T = TypeVar("T")
 
-LEAST, MOST = (
-    1.5,
-    10.0,
-)  # seconds that a value is kept: the parts of a page ask for it every two seconds, each at its time
+LEAST, MOST = 1.5, 15.0  # seconds that a value is kept; the parts of a page ask for it every two, each at its time
 PART = 0.01  # of a core, that reading one value again and again may take
 
 # A large queue is read as some 100,000 objects, none in a cycle. By default each 700 of them are searched for cycles,
@@ -54,7 +51,7 @@ class Shared(Generic[T]):
     def get(self, asked: Hashable, read: Callable[[], T]) -> T:
         """The value kept for this question, or what ``read`` returns now; it raises what ``read`` does.
 
-        A value is kept for 1.5 s at least and 10 s at most; in between, so long that reading it takes no more than
+        A value is kept for 1.5 s at least and 15 s at most; in between, so long that reading it takes no more than
         ``PART`` of a core.
         """
         with self._lock:

@@ -38,7 +38,7 @@ def reader(now: Now, cost: float) -> tuple[list[float], "shared.Callable[[], flo
     return found, read
 
 
-@pytest.mark.parametrize(("cost", "kept"), [(0.001, 1.5), (0.02, 2.0), (0.05, 5.0), (9.0, 10.0)])
+@pytest.mark.parametrize(("cost", "kept"), [(0.001, 1.5), (0.02, 2.0), (0.05, 5.0), (9.0, 15.0)])
 def test_what_costs_more_is_kept_for_longer(now: Now, cost: float, kept: float) -> None:
     values: Shared[float] = Shared(4)
     found, read = reader(now, cost)
