@@ -19,7 +19,7 @@ PART = 0.01  # of a core, that reading one value again and again may take
 
 # A large queue is read as some 100,000 objects, none in a cycle. By default each 700 of them are searched for cycles,
 # and now and then all there are: that took as long as the reading.
-gc.set_threshold(50_000, 10, 10)
+gc.set_threshold(20_000, 5, 5)
 
 _every: "WeakSet[Shared[Any]]" = WeakSet()
 
