@@ -309,7 +309,7 @@ def grid(
     if "id" in columns:  # the id stays as it is beside its link, for who takes ids from the table
         table, words[LINK] = table.assign(**{LINK: [_task_page(id) for id in table["id"]]}), _id_in
         order[order.index("id")] = LINK
-    bold = alarming is not None and tuple(map(bool, alarming))
+    bold = () if alarming is None else tuple(map(bool, alarming))
     config: dict[str, Any] = {
         name: title and st.column_config.Column(title, width=(WIDTHS | dict(widths or {})).get(name))
         for name, title in columns.items()
@@ -330,20 +330,21 @@ def grid(
     )  # fmt: skip
 
 
-def _styled(table: pd.DataFrame, bold: Sequence[bool] | Literal[False], words: Mapping[str, Words]) -> Styler:
+def _styled(table: pd.DataFrame, bold: Sequence[bool], words: Mapping[str, Words]) -> Styler:
     styled = table.style.format(dict(words))
-    if bold and any(bold):
+    if any(bold):
         marks = ["font-weight: 700" if loud else "" for loud in bold]
         styled = styled.apply(lambda column: marks)
     return styled
 
 
 def _named(word: Words) -> str:
+    """What stands for it in a key: those of tables that are kept are functions of a module, which have one name."""
     return f"{word.__module__}.{word.__qualname__}"
 
 
 @st.cache_data(max_entries=128, show_spinner=False, hash_funcs={FunctionType: _named})
-def _still(table: pd.DataFrame, bold: Sequence[bool] | Literal[False], words: Mapping[str, Words], looks: Any) -> None:
+def _still(table: pd.DataFrame, bold: Sequence[bool], words: Mapping[str, Words], looks: Any) -> None:
     """A table that nobody selects in, drawn once for as long as it is the same: a Styler costs more than a refresh."""
     st.dataframe(_styled(table, bold, words), **looks)
 
