@@ -3,7 +3,6 @@
 What is made of such a value, a figure, say, is made once too: most refreshes draw what was drawn before.
 """
 
-import gc
 import threading
 import time
 from collections import OrderedDict
@@ -16,10 +15,6 @@ T = TypeVar("T")
 
 LEAST, MOST = 1.5, 15.0  # seconds that a value is kept; the parts of a page ask for it every two, each at its time
 PART = 0.01  # of a core, that reading one value again and again may take
-
-# A large queue is read as some 100,000 objects, none in a cycle. By default each 700 of them are searched for cycles,
-# and now and then all there are: that took as long as the reading.
-gc.set_threshold(20_000, 5, 5)
 
 _every: "WeakSet[Shared[Any]]" = WeakSet()
 
