@@ -66,7 +66,10 @@ def settled(queue: Queue, leases: list[Lease], draw: random.Random) -> list[Leas
 
 
 def interfere(queue: Queue, draw: random.Random) -> None:
-    """New settings for one tag, most of them of no hindrance."""
+    """New settings for one tag, most of them of no hindrance; who was paused goes on."""
+    for tag in queue.snapshot().tags:
+        if tag.settings.paused:
+            queue.configure(tag.name, paused=False)
     queue.configure(
         draw.choice(TAGS), weight=draw.choice(WEIGHTS), paused=draw.random() < 0.2,
         max_inflight=draw.choice([None, None, 1, 4]), min_interval=draw.choice([0, 0, 0.002]),
