@@ -6,7 +6,6 @@ added at the end, with a default. A payload is JSON text, checked to come back a
 
 import json
 from collections.abc import Sequence
-from copy import copy
 from functools import lru_cache
 from typing import Any
 
@@ -68,17 +67,13 @@ def decode_tag(data: bytes) -> Tag:
     return tag
 
 
+@lru_cache(maxsize=16_384)
 def tag_to_read(data: bytes) -> Tag:
     """The same for who changes nothing: from one snapshot to the next most tags stay as they are.
 
-    Each reader has a copy, as totals are decoded late, in place; its counts are shared.
+    All of it is decoded at once, as what readers share must not change under them.
     """
-    return copy(_kept_tag(data))
-
-
-@lru_cache(maxsize=16_384)
-def _kept_tag(data: bytes) -> Tag:
-    return decode_tag(data)
+    return decode_tag(data).whole()
 
 
 def decode_meta(data: bytes) -> Meta:

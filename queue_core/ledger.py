@@ -149,6 +149,11 @@ class Tag(msgspec.Struct, array_like=True, gc=False):
             self.measured_ = found = _measured(found)  # type: ignore[assignment]
         return found  # type: ignore[no-any-return]
 
+    def whole(self) -> "Tag":
+        """Itself, with what is decoded late decoded."""
+        _ = self.totals, self.measured
+        return self
+
     @property
     def plain(self) -> bool:
         """Whether it has no setting: nothing to remember."""

@@ -1,9 +1,10 @@
 """What a scrape says of all tags together: pure, and quick, for there may be many."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 
 from queue_core.snapshot import Snapshot, TagStats, WhyNot
 from queue_core.task import State
@@ -64,21 +65,23 @@ def survey(snapshot: Snapshot) -> Survey:
     )
 
 
-def _unserved(waiting: Iterable[TagStats], at: datetime) -> float | None:
+def _unserved(waiting: Sequence[TagStats], at: datetime) -> float | None:
     """The longest time for which a tag had a task waiting and was not served, in seconds."""
-    longest = None
-    for tag in sorted(waiting, key=lambda tag: tag.last_serve or 0):
-        wait, served = tag.oldest_wait or 0.0, tag.last_served_at
-        since = wait if served is None else max((at - served).total_seconds(), 0.0)
-        if longest is not None and served is not None and since <= longest:
+    served = sorted((tag for tag in waiting if tag.last_serve), key=lambda tag: tag.last_serve or 0)
+    longest = max((tag.oldest_wait or 0.0 for tag in waiting if not tag.last_serve), default=None)
+    for tag in served:
+        assert tag.last_served_at is not None
+        since = max((at - tag.last_served_at).total_seconds(), 0.0)
+        if longest is not None and since <= longest:
             break  # those that follow were served later still
-        longest = max(longest or 0.0, min(wait, since))
+        longest = max(longest or 0.0, min(tag.oldest_wait or 0.0, since))
     return longest
 
 
 def rest(snapshot: Snapshot, shown: Sequence[TagStats]) -> Rest:
     """What the queue has beside the tags that are shown."""
     numbers = {tag.number for tag in shown}
-    waits = [tag.oldest_wait for tag in snapshot.tags if tag.oldest_wait is not None and tag.number not in numbers]
     sums = {name: getattr(snapshot, name) - sum(getattr(tag, name) for tag in shown) for name in SUMMED}
-    return Rest(**sums, oldest_wait=max(waits, default=None))
+    waiting = [tag for tag in snapshot.tags if tag.oldest_wait is not None]
+    longest_first = sorted(waiting, key=attrgetter("oldest_wait"), reverse=True)
+    return Rest(**sums, oldest_wait=next((tag.oldest_wait for tag in longest_first if tag.number not in numbers), None))

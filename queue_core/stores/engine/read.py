@@ -74,19 +74,25 @@ def snapshot(tx: Records) -> Snapshot:
     for order, place, number in due:
         due_by_tag.setdefault(number, []).append((order, place))
     expired_by_tag = Counter(number for _, _, number in expired)
-    tags = tuple(
-        _tag_stats(tag, meta, now, due_by_tag.get(tag.number, ()), expired_by_tag[tag.number], len(expired))
-        for tag in tx.tags()
-    )
+    tags: list[TagStats] = []
+    names: dict[int, str] = {}
+    ready: list[int] = []
+    for tag in tx.tags():
+        number = tag.number
+        stats = _tag_stats(tag, meta, now, due_by_tag.get(number, ()), expired_by_tag.get(number, 0), len(expired))
+        tags.append(stats)
+        names[number] = tag.name
+        if stats.why_not is None:
+            ready.append(number)
     waits = [tag.oldest_wait for tag in tags if tag.oldest_wait is not None]
     counts = meta.counts
     return Snapshot(
         moment(now), counts.pending, counts.scheduled, counts.inflight, counts.dead, counts.trash,
         len(due), len(expired), max(waits, default=None), queue_settings(meta), replace(meta.totals),
-        _ring(meta, tags), tuple(worker_stats(worker) for worker in tx.workers()),
+        _ring(meta, names, ready), tuple(worker_stats(worker) for worker in tx.workers()),
         Times(dict(samples(meta.waits)), meta.totals.wait - meta.wait_before),
         Times(dict(samples(meta.services)), meta.totals.service - meta.service_before),
-        tags,
+        tuple(tags),
     )  # fmt: skip
 
 
@@ -100,13 +106,14 @@ def worker_stats(worker: WorkerRecord) -> WorkerStats:
 def _tag_stats(
     tag: Tag, meta: Meta, now: int, due: Sequence[tuple[int, int]], expired: int, expired_in_all: int
 ) -> TagStats:
-    since = tag.head_ready
+    oldest = None
     if due:
         waiting = [(place, at) for at, place in due]
         if tag.head:
             waiting.append((tag.head, tag.head_ready))
-        since = min(waiting)[1]
-    oldest = max(now - since, 0) / SECOND if due or tag.head else None
+        oldest = max(now - min(waiting)[1], 0) / SECOND
+    elif tag.head:
+        oldest = max(now - tag.head_ready, 0) / SECOND
     return TagStats(tag, len(due), expired, oldest, why_not(tag, meta, now, len(due), expired, expired_in_all))
 
 
@@ -130,10 +137,9 @@ def why_not(tag: Tag, meta: Meta, now: int, due: int, expired: int, expired_in_a
     return None
 
 
-def _ring(meta: Meta, tags: tuple[TagStats, ...]) -> Ring:
-    names = {tag.number: tag.name for tag in tags}
+def _ring(meta: Meta, names: dict[int, str], ready: list[int]) -> Ring:
+    """``names`` by the tags' numbers and the numbers of those that can be served, both in the order of the ring."""
     cursor = next((number for number in names if number >= meta.turn.tag), next(iter(names), 0))
-    ready = [tag.number for tag in tags if tag.why_not is None]
 
     def first_ready(number: int) -> int | None:
         return next((candidate for candidate in ready if candidate >= number), None)

@@ -39,7 +39,7 @@ class Records(Protocol):
         """It is known no longer. Nothing refers to it."""
 
     def tags(self) -> Iterator[Tag]:
-        """All tags in ring order, as copies: to read."""
+        """All tags in ring order, whole: to read, and nobody changes them."""
 
     def look(self, numbers: Sequence[int]) -> list[Tag]:
         """Those of the tags that are known, as copies: to read."""

@@ -120,7 +120,7 @@ class QueueRecords:
             yield names.tag_number(names.tag_of_file(path))
 
     def tags(self) -> Iterator[Tag]:
-        return iter(self.look(list(self._numbers())))
+        return (tag.whole() for tag in self.look(list(self._numbers())))
 
     def look(self, numbers: Sequence[int]) -> list[Tag]:
         found = []

@@ -95,7 +95,7 @@ class MemoryRecords(BookRecords):
         self._undo.append(take_back)
 
     def tags(self) -> Iterator[Tag]:
-        return map(copied, self._tags.values())
+        return (copied(tag).whole() for tag in self._tags.values())
 
     def look(self, numbers: Sequence[int]) -> list[Tag]:
         return [copied(self._tags[number]) for number in numbers if number in self._tags]
