@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Concatenate, ParamSpec
@@ -14,6 +15,7 @@ from typing import Concatenate, ParamSpec
 import pandas as pd
 import plotly
 import plotly.graph_objects as go
+import plotly.io
 import streamlit as st
 
 from app.shared import Made
@@ -24,7 +26,21 @@ log = logging.getLogger(__name__)
 SCRIPT = Path(__file__).with_name("chart.js").read_text()
 STATIC = Path(__file__).with_name("static")
 _component = st.components.v2.component("queue_core_chart", js=SCRIPT, isolate_styles=False)
-_drawn: Made[go.Figure] = Made()
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A figure as it goes to the browser: much smaller than the object, and not made anew for each viewer."""
+
+    json: str
+    height: int  # pixels
+
+    @classmethod
+    def of(cls, figure: go.Figure) -> "Drawn":
+        return cls(figure.to_json(), int(figure.layout.height))
+
+
+_drawn: Made[Drawn] = Made()
 
 
 @lru_cache(maxsize=1)
@@ -47,19 +63,19 @@ def _library() -> str | None:
     return f"{'/' if base else ''}{base}/app/static/{copy.name}?v={plotly.__version__}"
 
 
-def chart(figure: go.Figure, key: str, alt: str) -> None:
+def chart(figure: go.Figure | Drawn, key: str, alt: str) -> None:
     """Draw a figure. ``key`` names its place on the page, ``alt`` says what it shows to who cannot see it."""
-    library, height = _library(), int(figure.layout.height)
+    shown, library = figure if isinstance(figure, Drawn) else Drawn.of(figure), _library()
     if library is None:
-        st.plotly_chart(figure, key=f"chart-{key}", config={"displayModeBar": False})
+        st.plotly_chart(plotly.io.from_json(shown.json), key=f"chart-{key}", config={"displayModeBar": False})
         return
-    data = {"library": library, "figure": figure.to_json(), "height": height, "alt": alt}
-    _component(key=f"chart-{key}", data=data, height=height)
+    data = {"library": library, "figure": shown.json, "height": shown.height, "alt": alt}
+    _component(key=f"chart-{key}", data=data, height=shown.height)
 
 
 def drawn(
     draw: Callable[Concatenate[pd.DataFrame, P], go.Figure], frame: pd.DataFrame, *args: P.args, **kwargs: P.kwargs
-) -> go.Figure:
-    """``draw(frame, …)``, once for as long as the frame is kept: nobody changes the frame, or the figure."""
+) -> Drawn:
+    """``draw(frame, …)``, once for as long as the frame is kept: nobody changes the frame."""
     what = (draw, args, tuple(kwargs.items()))
-    return _drawn.get(frame, what, lambda: draw(frame, *args, **kwargs))
+    return _drawn.get(frame, what, lambda: Drawn.of(draw(frame, *args, **kwargs)))
