@@ -31,5 +31,5 @@ def journals(draw: st.DrawFn) -> tuple[list[Entry], dict[int, Waiting]]:
         st.dictionaries(st.integers(1, 5), st.builds(Waiting, st.integers(0, last), st.integers(1, 3)), max_size=3)
     )
     if steady:
-        waiting = {tag: Waiting(since, weights.get(tag, 1)) for tag, (since, _) in waiting.items()}
+        waiting = {tag: Waiting(one.since, weights.get(tag, 1)) for tag, one in waiting.items()}
     return entries, waiting

@@ -5,9 +5,9 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -158,7 +158,9 @@ def test_of_a_rotation_by_weight(queue: Queue, clock: Any) -> None:
     assert heavy.gaps == Gaps(pytest.approx(57 / 35), pytest.approx(5 / 3), 3, 2)
     assert light.gaps == Gaps(5.0, pytest.approx(5.0), 5, 2)
     assert found.violations == ()
-    assert json.loads(json.dumps(asdict(found), allow_nan=False))["tags"][0]["entitled"] == pytest.approx(36.0)
+    assert json.loads(json.dumps(msgspec.to_builtins(found), allow_nan=False))["tags"][0]["entitled"] == pytest.approx(
+        36.0
+    )
     latest = assess(queue, 10)
     assert (latest.serves, latest.first, latest.span) == (10, 51, 12.0)
     assert [tag.served for tag in latest.tags] == [6, 2, 2]
@@ -223,5 +225,5 @@ def test_of_any_history(steps: list[tuple[str, str, int]]) -> None:
             assert not shares or sum(shares) == pytest.approx(1.0)
             others = len(tags) - 1
             assert all(tag.gaps is None or tag.gaps.turns <= others for tag in tags)
-        json.dumps(asdict(found), allow_nan=False)
+        json.dumps(msgspec.to_builtins(found), allow_nan=False)
         assert queue.check() == []

@@ -6,7 +6,7 @@ They take journal entries and what is known of the tags after them. What is unde
 from queue_core.fairness.effort import noisy, worker_time
 from queue_core.fairness.guarantee import Guarantee, Violation, violations
 from queue_core.fairness.past import Then, as_of
-from queue_core.fairness.report import Fairness, Standing, TagFairness, assess, latest, standing
+from queue_core.fairness.report import Fairness, Standing, TagFairness, assess, got, latest, standing
 from queue_core.fairness.shares import Gaps, Spell, Waiting, entitled, gaps, index, jain, spells
 from queue_core.fairness.windows import Window, over_time
 
@@ -25,6 +25,7 @@ __all__ = [
     "assess",
     "entitled",
     "gaps",
+    "got",
     "index",
     "jain",
     "latest",

@@ -11,31 +11,38 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
-from typing import NamedTuple
+from operator import attrgetter
+
+from msgspec import Struct
 
 from queue_core.history import Entry
 
 
-@dataclass(slots=True)
-class Spell:
+class Spell(Struct, gc=False):  # there is one at least for each tag that waits
     """A time in which a tag stayed eligible, in places among the serves looked at: ``begin`` is the first serve at
-    which it was, ``end`` the first at which it no longer was known to be. ``open``: it still is. ``weights`` are those
-    it had, each with the place from which on it had it."""
+    which it was, ``end`` the first at which it no longer was known to be. ``open``: it still is. ``first`` is the
+    weight it had at the begin, ``changed`` are those that followed, each with the place from which on it had it."""
 
     begin: int
     end: int
     tag: int
-    weights: list[tuple[int, int]]
+    first: int
+    changed: tuple[tuple[int, int], ...] = ()
     served: int = 0
     open: bool = False
 
     @property
+    def weights(self) -> list[tuple[int, int]]:
+        """All it had, each with the place from which on it had it."""
+        return [(self.begin, self.first), *self.changed]
+
+    @property
     def weight(self) -> int:
         """The last one."""
-        return self.weights[-1][1]
+        return self.changed[-1][1] if self.changed else self.first
 
 
-class Waiting(NamedTuple):
+class Waiting(Struct, frozen=True, gc=False):
     """A tag that is eligible after the last serve: the newest serve of all when it became so, and its weight."""
 
     since: int
@@ -53,20 +60,23 @@ def spells(leases: Sequence[Entry], waiting: Mapping[int, Waiting]) -> list[Spel
         end = mine[-1].end if mine else 0
         if not mine or since > serves[end - 1]:
             begin = max(bisect_right(serves, since), end)
-            mine.append(Spell(begin, begin, tag, [(begin, weight)]))
+            mine.append(Spell(begin, begin, tag, weight))
         elif weight != mine[-1].weight:
-            mine[-1].weights.append((end, weight))
+            mine[-1].changed += ((end, weight),)
         return mine[-1]
 
     for place, lease in enumerate(leases):
         spell = at(lease.tag, lease.since, lease.weight)
         spell.end = place + 1
         spell.served += 1
-    for tag, (since, weight) in waiting.items():
-        spell = at(tag, since, weight)
-        spell.end = len(leases)
-        spell.open = True
-    return sorted(chain.from_iterable(found.values()), key=lambda spell: (spell.begin, spell.end, spell.tag))
+    end, idle = len(leases), []
+    for tag, of in waiting.items():
+        if tag in found:
+            spell = at(tag, of.since, of.weight)
+            spell.end, spell.open = end, True
+        else:
+            idle.append(Spell(bisect_right(serves, of.since), end, tag, of.weight, open=True))
+    return sorted(chain(*found.values(), idle), key=attrgetter("begin", "end", "tag"))
 
 
 def jain(shares: Iterable[float]) -> float | None:
@@ -118,12 +128,11 @@ def entitled(found: Sequence[Spell], serves: int) -> dict[int, float]:
     alike: dict[tuple[int, int], list[int]] = defaultdict(list)
     spells_of = Counter(spell.tag for spell in found)
     for spell in found:
-        (begin, weight), *changed = spell.weights
-        if spell.open and not spell.served and not changed and spells_of[spell.tag] == 1:
-            alike[begin, weight].append(spell.tag)
+        if spell.open and not spell.served and not spell.changed and spells_of[spell.tag] == 1:
+            alike[spell.begin, spell.first].append(spell.tag)
             continue
-        claims.append((begin, spell.tag, weight, math.inf if spell.open else spell.served))
-        claims += [(place, spell.tag, weight, 0) for place, weight in changed]
+        claims.append((spell.begin, spell.tag, spell.first, math.inf if spell.open else spell.served))
+        claims += [(place, spell.tag, weight, 0) for place, weight in spell.changed]
     groups = {~tags[0]: tags for tags in alike.values()}  # they get the same, so there is one claim for all of them
     claims += [(begin, ~tags[0], weight * len(tags), math.inf) for (begin, weight), tags in alike.items()]
     coming = deque(sorted(claims))
@@ -196,8 +205,7 @@ class _Fluid:
         return {tag: flow.until(self._now) for tag, flow in self._flows.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Gaps:
+class Gaps(Struct, frozen=True, gc=False):
     """How far apart the serves of a tag were while it stayed eligible, in serves; None where it had no two.
 
     ``ideal`` is what ``mean`` is in a perfect rotation, weighted round robin (M. Katevenis, S. Sidiropoulos,
@@ -222,8 +230,9 @@ def gaps(leases: Sequence[Entry], found: Iterable[Spell]) -> dict[int, Gaps]:
     for spell in found:
         if spell.served:
             begins[spell.tag].append(spell.begin)
-        before = 0
-        for begin, weight in spell.weights:
+        changes[spell.begin] += spell.first
+        before = spell.first
+        for begin, weight in spell.changed:
             changes[begin] += weight - before
             before = weight
         changes[spell.end] -= before

@@ -133,12 +133,11 @@ def shares_of(
 ) -> pd.DataFrame:
     """The shares frame of the ``last`` serves of a journal; the standings are those at ``now``, in microseconds."""
     recent = fairness.latest(entries, last) if last else ()
-    found = fairness.assess(recent, standings, now)
+    tags = fairness.got(recent, standings, now)
     waits: dict[int, int] = {}
     for entry in recent:
         if entry.kind is Kind.LEASE:
             waits[entry.tag] = max(entry.wait, waits.get(entry.tag, 0))
-    tags = found.tags
     exact = [names[tag.tag] for tag in tags]
     gaps = [tag.gaps or NO_GAPS for tag in tags]
     return table(
@@ -201,9 +200,9 @@ def _leases(journal: Iterable[Event]) -> list[Entry]:
 def _waiting(snapshot: Snapshot) -> dict[int, Waiting]:
     """The tags that are eligible now."""
     return {
-        tag.number: Waiting(tag.eligible_since_serve, tag.weight)
+        tag.number: Waiting(since, tag.weight)
         for tag in snapshot.tags
-        if tag.eligible_since_serve is not None
+        if (since := tag.eligible_since_serve) is not None
     }
 
 
