@@ -73,8 +73,8 @@ def breaches(entries: list[Entry], waiting: dict[int, Waiting]) -> dict[tuple[in
     for entry in entries:
         own = [other.serve for other in entries if other.tag == entry.tag and other.serve < entry.serve]
         gaps.append((entry.tag, max([entry.since, *own]), entry.serve))
-    for tag, (since, _) in waiting.items():
-        gaps.append((tag, max([since, *(entry.serve for entry in entries if entry.tag == tag)]), None))
+    for tag, one in waiting.items():
+        gaps.append((tag, max([one.since, *(entry.serve for entry in entries if entry.tag == tag)]), None))
     found: dict[tuple[int, int | None], set[Violation]] = {}
     for tag, begin, end in gaps:
         if not entries or begin < entries[0].serve - 1:
@@ -93,7 +93,7 @@ def breaches(entries: list[Entry], waiting: dict[int, Waiting]) -> dict[tuple[in
 def test_every_gap_that_is_broken_is_found_and_no_other(journal: tuple[list[Entry], dict[int, Waiting]]) -> None:
     entries, waiting = journal
     expected = breaches(entries, waiting)
-    found = list(violations(entries, {tag: since for tag, (since, _) in waiting.items()}))
+    found = list(violations(entries, {tag: one.since for tag, one in waiting.items()}))
     assert [(violation.tag, violation.until) for violation in found] == list(expected)
     assert all(violation in expected[violation.tag, violation.until] for violation in found)
 
