@@ -11,15 +11,19 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
-from playwright.sync_api import ConsoleMessage, Dialog, Locator, Page, expect
+from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Locator, Page, expect
 
 from queue_core import Queue
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
 DEADLINE = 60.0  # seconds for the server, on a busy machine
+PATIENCE = 20_000  # milliseconds for a page
 SETTLED = '[data-testid="stApp"][data-test-script-state="notRunning"]'
+Theme = Literal["light", "dark"]
 PAGES = ["", "fairness", "inflight", "dead"]
 
 
@@ -30,6 +34,27 @@ class Server:
     address: str
     queue: Queue
     process: subprocess.Popen[bytes]
+
+
+@lru_cache(maxsize=1)
+def _first() -> int:
+    return _bound(0)
+
+
+def _bound(port: int) -> int:
+    with socket.socket() as free:
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as who listens next will do
+        free.bind(("127.0.0.1", port))
+        found: int = free.getsockname()[1]
+        return found
+
+
+def free_port() -> int:
+    """A port where nobody listens; the same one again when it can be: the browser keeps scripts by their address."""
+    try:
+        return _bound(_first())
+    except OSError:
+        return _bound(0)
 
 
 def wait_until_healthy(process: subprocess.Popen[bytes], address: str) -> None:
@@ -49,9 +74,7 @@ def wait_until_healthy(process: subprocess.Popen[bytes], address: str) -> None:
 @contextmanager
 def dashboard(queue: Queue, log: Path, **environment: str) -> Iterator[Server]:
     """While inside, a dashboard of this queue. Its log must have no error of this project in the end."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", str(MAIN), "--server.port", str(port)]
     variables = {**os.environ, "QUEUE_URL": queue.url, **environment}
     with log.open("w+") as told:
@@ -73,6 +96,19 @@ def raised(log: str) -> list[str]:
     while it waits for them."""
     own = tuple(f'File "{MAIN.parents[1] / name}/' for name in ("app", "queue_core"))
     return [line for line in map(str.strip, log.splitlines()) if line.startswith(own)]
+
+
+@contextmanager
+def tab(browser: BrowserContext, width: int = 1280, theme: Theme = "light") -> Iterator[Page]:
+    """A page of its own; it must have raised nothing, and written no error to its console."""
+    page = browser.new_page()
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=theme)
+    page.set_default_timeout(PATIENCE)
+    errors = listening(page)
+    yield page
+    page.close()
+    assert errors == []
 
 
 def listening(page: Page) -> list[str]:

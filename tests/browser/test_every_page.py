@@ -3,14 +3,12 @@
 The screenshots of every page in both themes are in ``build/screenshots``.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from looking import MAIN, Server, charts, listening, sentence, visit
-from playwright.sync_api import Browser, Page, expect
+from looking import MAIN, Server, Theme, charts, sentence, tab, visit
+from playwright.sync_api import BrowserContext, Page, expect
 from scenes import lived_in
 from waiting import until
 
@@ -40,17 +38,6 @@ NAMELESS = """() => [...document.querySelectorAll(
 }).map(node => node.outerHTML.slice(0, 300))"""
 
 
-@contextmanager
-def browsing(browser: Browser, theme: str) -> Iterator[Page]:
-    """A page in a theme; it must have raised nothing, and written no error to its console."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=theme)  # type: ignore[arg-type]
-    page = context.new_page()
-    errors = listening(page)
-    yield page
-    context.close()
-    assert errors == []
-
-
 def pictured(page: Page, file: Path) -> None:
     """A screenshot of all of a page, which scrolls inside the window unless that is tall enough."""
     file.unlink(missing_ok=True)
@@ -73,8 +60,8 @@ def inside(page: Page) -> None:
         page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_1_with_an_empty_store(browser: Browser, server: Server) -> None:
-    with browsing(browser, "light") as page:
+def test_1_with_an_empty_store(browser: BrowserContext, server: Server) -> None:
+    with tab(browser) as page:
         for path, words in EMPTY.items():
             visit(page, server, path)
             expect(sentence(page)).to_have_text(words)
@@ -83,11 +70,11 @@ def test_1_with_an_empty_store(browser: Browser, server: Server) -> None:
             inside(page)
 
 
-def test_2_without_a_store(browser: Browser, server: Server) -> None:
+def test_2_without_a_store(browser: BrowserContext, server: Server) -> None:
     here = Path(server.queue.url.removeprefix("lmdb://"))
     away = here.rename(here.with_name("away"))
     try:
-        with browsing(browser, "light") as page:
+        with tab(browser) as page:
             for path in EMPTY:
                 visit(page, server, path if path != "task" else f"task?task={uuid4()}")
                 expect(sentence(page)).to_have_text("There is no queue here yet")
@@ -97,7 +84,7 @@ def test_2_without_a_store(browser: Browser, server: Server) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_3_with_real_data(browser: Browser, server: Server, theme: str) -> None:
+def test_3_with_real_data(browser: BrowserContext, server: Server, theme: Theme) -> None:
     queue = server.queue
     if not queue.counts().all:
         lived_in(queue)
@@ -112,7 +99,7 @@ def test_3_with_real_data(browser: Browser, server: Server, theme: str) -> None:
         "operations": ("operations?plan=1", "plan", 0),
     }
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    with browsing(browser, theme) as page:
+    with tab(browser, theme=theme) as page:
         for name, (path, words, drawn) in paths.items():
             visit(page, server, path)
             expect(sentence(page)).to_contain_text(words)

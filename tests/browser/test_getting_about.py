@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from looking import Server, button, charts, sentence, settle, visit
-from playwright.sync_api import Browser, Page, expect
+from looking import Server, button, charts, sentence, settle, tab, visit
+from playwright.sync_api import BrowserContext, Page, expect
 
 from queue_core import Item, Queue
 from queue_core.control import Operator
@@ -35,9 +35,7 @@ def test_the_old_address_is_taken_on_with_its_filters(page: Page, server: Server
     expect(page.get_by_role("combobox").first).to_have_value("acme")
 
 
-def test_what_is_found_opens_at_an_address_that_others_can_open(
-    page: Page, browser: Browser, server: Server, filled: Queue
-) -> None:
+def test_what_is_found_opens_at_an_address_that_others_can_open(page: Page, server: Server, filled: Queue) -> None:
     task = filled.tasks("dead").items[0]
     visit(page, server, "fairness?span=24+h")
     find(page, task.id)
@@ -50,10 +48,9 @@ def test_what_is_found_opens_at_an_address_that_others_can_open(
     find(page, "tag:acme error:zzz")
     expect(page).to_have_url(re.compile(r"/dead\?.*where=tag(:|%3A)acme\+error(:|%3A)zzz"))
     settle(page)
-    colleague = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-    colleague.goto(page.url)
-    expect(colleague.get_by_role("textbox", name="Filter")).to_have_value("tag:acme error:zzz")
-    colleague.context.close()
+    with tab(page.context) as colleague:
+        colleague.goto(page.url)
+        expect(colleague.get_by_role("textbox", name="Filter")).to_have_value("tag:acme error:zzz")
 
 
 def test_filters_stay_from_page_to_page(page: Page, server: Server, filled: Queue) -> None:
@@ -103,10 +100,10 @@ def test_a_plan_is_run_watched_and_undone(page: Page, server: Server, filled: Qu
 
 
 @pytest.mark.parametrize("path", ["tag?tag=bolt", "operations", "operations?show=Audit", "operations?show=Store"])
-def test_nothing_runs_off_the_side_of_a_phone(browser: Browser, server: Server, filled: Queue, path: str) -> None:
-    context = browser.new_context(viewport={"width": 390, "height": 800})
-    page = context.new_page()
-    visit(page, server, path)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert page.title() != "run"
-    context.close()
+def test_nothing_runs_off_the_side_of_a_phone(
+    browser: BrowserContext, server: Server, filled: Queue, path: str
+) -> None:
+    with tab(browser, width=390) as page:
+        visit(page, server, path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert page.title() != "run"

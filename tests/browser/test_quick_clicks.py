@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from looking import Server, button, listening, rows, select, settle, table, visit
-from playwright.sync_api import Browser, Locator, Page
+from looking import Server, button, rows, select, settle, tab, table, visit
+from playwright.sync_api import BrowserContext, Locator, Page
 from waiting import until
 
 from queue_core import Queue, State
@@ -22,14 +22,10 @@ Click = Callable[[Locator], None]
 
 
 @pytest.fixture(scope="module")
-def page(browser: Browser, server: Server) -> Iterator[Page]:
+def page(browser: BrowserContext, server: Server) -> Iterator[Page]:
     """One page for all tests: what it has loaded once, it need not load again."""
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.set_default_timeout(20_000)
-    errors = listening(page)
-    yield page
-    page.close()
-    assert errors == []
+    with tab(browser) as page:
+        yield page
 
 
 def double(found: Locator) -> None:

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from looking import PAGES, Server, button, charts, rows, select, sentence, settle, stopped_writer, visit
-from playwright.sync_api import Browser, Page, expect
+from looking import PAGES, Server, Theme, button, charts, rows, select, sentence, settle, stopped_writer, tab, visit
+from playwright.sync_api import BrowserContext, Page, expect
 
 from queue_core import Item, Queue
 
@@ -126,14 +126,13 @@ def test_7_filters_are_in_the_address_and_stay(page: Page, server: Server, fille
     assert set(rows(page, "dead")) == {"s"}
 
 
-def test_8_both_themes(browser: Browser, server: Server, filled: Queue) -> None:
-    for theme, colour in {"light": "rgb(27, 35, 51)", "dark": "rgb(230, 233, 242)"}.items():
-        context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=theme)
-        page = context.new_page()
-        visit(page, server, "")
-        expect(charts(page)).to_have_count(4)
-        expect(page.locator(".queue-core-chart .ytick text").first).to_have_css("fill", colour)
-        context.close()
+def test_8_both_themes(browser: BrowserContext, server: Server, filled: Queue) -> None:
+    colours: dict[Theme, str] = {"light": "rgb(27, 35, 51)", "dark": "rgb(230, 233, 242)"}
+    for theme, colour in colours.items():
+        with tab(browser, theme=theme) as page:
+            visit(page, server, "")
+            expect(charts(page)).to_have_count(4)
+            expect(page.locator(".queue-core-chart .ytick text").first).to_have_css("fill", colour)
 
 
 def test_9_a_page_needs_no_write_lock(page: Page, server: Server, filled: Queue) -> None:

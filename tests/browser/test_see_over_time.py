@@ -4,8 +4,8 @@ import re
 import time
 
 import pytest
-from looking import Server, charts, settle, visit
-from playwright.sync_api import Browser, Locator, Page, expect
+from looking import Server, Theme, charts, settle, tab, visit
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from queue_core import Queue, open_queue
 from queue_core.task import SECOND
@@ -90,11 +90,9 @@ def test_a_refresh_leaves_the_hover_text_open(page: Page, server: Server, day: Q
 
 @pytest.mark.parametrize(("theme", "colour"), [("light", "rgb(27, 35, 51)"), ("dark", "rgb(230, 233, 242)")])
 def test_words_have_the_colour_of_the_theme(
-    browser: Browser, server: Server, day: Queue, theme: str, colour: str
+    browser: BrowserContext, server: Server, day: Queue, theme: Theme, colour: str
 ) -> None:
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=theme)  # type: ignore[arg-type]
-    page = context.new_page()
-    visit(page, server, "?span=24+h")
-    expect(charts(page)).to_have_count(4)
-    expect(bands(page).locator(".annotation text").first).to_have_css("fill", colour)
-    context.close()
+    with tab(browser, theme=theme) as page:
+        visit(page, server, "?span=24+h")
+        expect(charts(page)).to_have_count(4)
+        expect(bands(page).locator(".annotation text").first).to_have_css("fill", colour)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from injected import Clock
-from looking import Server, button, rows, select, settle, visit
+from looking import Server, button, rows, select, settle, tab, visit
 from playwright.sync_api import Locator, Page, expect
 from waiting import until
 
@@ -22,10 +22,8 @@ FOREVER = 30 * 86_400  # seconds
 @pytest.fixture
 def other(page: Page) -> Iterator[Page]:
     """Another tab of the same browser."""
-    tab = page.context.new_page()
-    tab.set_default_timeout(20_000)
-    yield tab
-    tab.close()
+    with tab(page.context) as other:
+        yield other
 
 
 def kill(queue: Queue, tag: str, n: int = 1) -> list[str]:
@@ -120,9 +118,9 @@ def test_two_quick_clicks_on_a_setting(page: Page, server: Server) -> None:
 def test_two_tabs_that_have_selected_the_same_task(page: Page, other: Page, server: Server) -> None:
     queue = server.queue
     (id,) = kill(queue, "shared")
-    for tab in (page, other):
-        selected(tab, server, "shared", 1)
-    first, second = (confirming(tab, "Redrive 1 task") for tab in (page, other))
+    for one in (page, other):
+        selected(one, server, "shared", 1)
+    first, second = (confirming(one, "Redrive 1 task") for one in (page, other))
     first.click()
     expect(page.get_by_text("1 task redriven")).to_be_visible()
     version = queue.get(id).version
@@ -143,11 +141,11 @@ def test_two_tabs_that_run_and_undo_the_same_plan(page: Page, other: Page, serve
     queue = server.queue
     ids = kill(queue, "planned", 4)
     number = Operator(queue, "ann", origin="library").plan("redrive", "tag:planned state:dead").number
-    for tab in (page, other):
-        visit(tab, server, f"operations?plan={number}")
-        button(tab, "Run").click()
+    for one in (page, other):
+        visit(one, server, f"operations?plan={number}")
+        button(one, "Run").click()
     runs = audited(queue).count(("run", 4, "dashboard"))
-    both = [button(tab, f"Run plan {number}: 4 tasks") for tab in (page, other)]
+    both = [button(one, f"Run plan {number}: 4 tasks") for one in (page, other)]
     for found in both:
         expect(found).to_be_enabled()
     for found in both:
@@ -155,20 +153,20 @@ def test_two_tabs_that_run_and_undo_the_same_plan(page: Page, other: Page, serve
     assert finished(queue, number).moved == 4
     assert set(states(queue, ids)) == {State.PENDING}
     versions = [queue.get(id).version for id in ids]
-    for tab in (page, other):
-        settle(tab)
-        expect(tab.get_by_text(f"Plan {number}, redrive: finished, 4 of 4 moved")).to_be_visible()
-        button(tab, "Undo").click()
+    for one in (page, other):
+        settle(one)
+        expect(one.get_by_text(f"Plan {number}, redrive: finished, 4 of 4 moved")).to_be_visible()
+        button(one, "Undo").click()
     assert audited(queue).count(("run", 4, "dashboard")) == runs + 1
     assert [queue.get(id).version for id in ids] == versions
-    both = [button(tab, f"Undo plan {number}: 4 tasks") for tab in (page, other)]
+    both = [button(one, f"Undo plan {number}: 4 tasks") for one in (page, other)]
     for found in both:
         expect(found).to_be_enabled()
     for found in both:
         found.evaluate("node => node.click()")
     until(lambda: states(queue, ids) == [State.DEAD] * 4)
-    for tab in (page, other):
-        settle(tab)
+    for one in (page, other):
+        settle(one)
     assert [plan.moved for plan in queue.plans() if plan.undo_of == number] == [4]
 
 
