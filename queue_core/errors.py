@@ -81,7 +81,8 @@ class StoreError(QueueError):
 
 
 class StoreFull(StoreError):
-    """No room on the disk or in the map. Nothing was changed; leasing and settling still work and make room.
+    """No room on the disk or in the map. Nothing was changed; leasing and settling still work and make room, in small
+    batches: a thousand tasks of a thousand tags may be too many at once for a full store of less than 128 MiB.
 
     ``done`` counts what a bulk verb had finished, in commits of its own, before this one.
     """

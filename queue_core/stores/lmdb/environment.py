@@ -284,7 +284,8 @@ class Environment:
         text = str(error)
         if isinstance(error, lmdb.MapFullError):
             return MapFull(
-                f"{self.path} has used its {self.map_size:,} bytes ({text}): nothing was changed; raise max_size"
+                f"{self.path} has used its {self.map_size:,} bytes ({text}): nothing was changed; raise max_size, or "
+                "lease and settle to make room, in smaller batches where large ones fail"
             )
         if isinstance(error, lmdb.DiskError) or any(part in text for part in FULL):
             return StoreFull(
