@@ -1,11 +1,12 @@
 """Pieces that the pages share. What comes from tasks is shown with st.text, in tables and charts: never as Markdown."""
 
+import pickle
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from types import FunctionType
 from typing import Any, Literal
 from urllib.parse import urlencode
 
@@ -297,56 +298,82 @@ def grid(
     rows can be selected when ``selected`` says which are at first. ``shares`` are columns of shares of one, drawn as
     bars, with what they are called; ``widths`` of columns are in pixels, where others than the usual ones fit better.
     Ids of tasks link to their pages, in a new tab; tags do not, as a link is read out as its address."""
-    table = frame[list(columns)].reset_index(drop=True)
-    if "label" in columns and "tag" in frame:
-        table["label"] = _told_apart(frame.reset_index(drop=True))
-    texts = [name for name in columns if pd.api.types.is_string_dtype(table[name])]
-    table = table.fillna(dict.fromkeys(texts, ""))
-    words: dict[str, Any] = dict(spans or {})
-    words |= dict.fromkeys((name for name in columns if pd.api.types.is_integer_dtype(table[name])), _count)
-    words |= dict.fromkeys((name for name in columns if isinstance(table[name].dtype, pd.DatetimeTZDtype)), _stamp)
-    order = list(columns)
-    if "id" in columns:  # the id stays as it is beside its link, for who takes ids from the table
-        table, words[LINK] = table.assign(**{LINK: [_task_page(id) for id in table["id"]]}), _id_in
-        order[order.index("id")] = LINK
-    bold = () if alarming is None else tuple(map(bool, alarming))
-    config: dict[str, Any] = {
-        name: title and st.column_config.Column(title, width=(WIDTHS | dict(widths or {})).get(name))
-        for name, title in columns.items()
-    }
-    for name, title in (shares or {}).items():
-        config[name] = st.column_config.ProgressColumn(title, format="percent", min_value=0.0, max_value=1.0, width=110)
-    if "id" in columns:
-        config[LINK] = st.column_config.LinkColumn(
-            columns["id"], width=WIDTHS[LINK], help="Opens the task in a new tab"
-        )
-    looks = {"column_config": config, "column_order": order, "hide_index": True, "key": key, "placeholder": "—"}
+    looks = _Looks(
+        dict(columns), key, dict(spans or {}), () if alarming is None else tuple(map(bool, alarming)),
+        dict(shares or {}), dict(widths or {}),
+    )  # fmt: skip
     if selected is None:
-        _still(table, bold, words, looks)
+        told = [name for name in frame if name in columns or name in ("tag", "label")]
+        _still(pickle.dumps(frame[told]), looks.named, frame, looks)
         return
     first = {"selection": {"rows": list(selected), "columns": [], "cells": []}}
-    st.dataframe(
-        _styled(table, bold, words), **looks, on_select="rerun", selection_mode=mode, selection_default=first
-    )  # fmt: skip
+    table, how = looks.of(frame)
+    st.dataframe(table, **how, on_select="rerun", selection_mode=mode, selection_default=first)  # type: ignore[call-overload]
 
 
-def _styled(table: pd.DataFrame, bold: Sequence[bool], words: Mapping[str, Words]) -> Styler:
-    styled = table.style.format(dict(words))
-    if any(bold):
-        marks = ["font-weight: 700" if loud else "" for loud in bold]
-        styled = styled.apply(lambda column: marks)
-    return styled
+@dataclass(frozen=True, slots=True)
+class _Looks:
+    """How a table is drawn, whatever is in it."""
+
+    columns: dict[str, str | None]
+    key: str
+    spans: dict[str, Words]
+    bold: tuple[bool, ...]
+    shares: dict[str, str]
+    widths: dict[str, int]
+
+    @property
+    def named(self) -> str:
+        """All of it as text; words are functions of a module, which have one name."""
+        spans = {name: f"{word.__module__}.{word.__qualname__}" for name, word in self.spans.items()}
+        return repr((self.columns, self.key, spans, self.bold, self.shares, self.widths))
+
+    def of(self, frame: pd.DataFrame) -> tuple[Styler, dict[str, Any]]:
+        """The table, and what ``st.dataframe`` is to know of it."""
+        columns = self.columns
+        table = frame[list(columns)].reset_index(drop=True)
+        if "label" in columns and "tag" in frame:
+            table["label"] = _told_apart(frame.reset_index(drop=True))
+        texts = [name for name in columns if pd.api.types.is_string_dtype(table[name])]
+        table = table.fillna(dict.fromkeys(texts, ""))
+        words: dict[str, Any] = dict(self.spans)
+        words |= dict.fromkeys((name for name in columns if pd.api.types.is_integer_dtype(table[name])), _count)
+        words |= dict.fromkeys((name for name in columns if isinstance(table[name].dtype, pd.DatetimeTZDtype)), _stamp)
+        order = list(columns)
+        if "id" in columns:  # the id stays as it is beside its link, for who takes ids from the table
+            table, words[LINK] = table.assign(**{LINK: [_task_page(id) for id in table["id"]]}), _id_in
+            order[order.index("id")] = LINK
+        styled = table.style.format(words)
+        if any(self.bold):
+            marks = ["font-weight: 700" if loud else "" for loud in self.bold]
+            styled = styled.apply(lambda column: marks)
+        looks = {"column_config": self._config(), "column_order": order, "hide_index": True, "key": self.key}
+        return styled, looks | {"placeholder": "—"}
+
+    def _config(self) -> dict[str, Any]:
+        config: dict[str, Any] = {
+            name: title and st.column_config.Column(title, width=(WIDTHS | self.widths).get(name))
+            for name, title in self.columns.items()
+        }
+        for name, title in self.shares.items():
+            config[name] = st.column_config.ProgressColumn(
+                title, format="percent", min_value=0.0, max_value=1.0, width=110
+            )
+        if "id" in self.columns:
+            config[LINK] = st.column_config.LinkColumn(
+                self.columns["id"], width=WIDTHS[LINK], help="Opens the task in a new tab"
+            )
+        return config
 
 
-def _named(word: Words) -> str:
-    """What stands for it in a key: those of tables that are kept are functions of a module, which have one name."""
-    return f"{word.__module__}.{word.__qualname__}"
+@st.cache_data(max_entries=128, show_spinner=False)
+def _still(told: bytes, looks: str, _frame: pd.DataFrame, _looks: _Looks) -> None:
+    """A table that nobody selects in, drawn once for as long as it is the same: a Styler costs more than a refresh.
 
-
-@st.cache_data(max_entries=128, show_spinner=False, hash_funcs={FunctionType: _named})
-def _still(table: pd.DataFrame, bold: Sequence[bool], words: Mapping[str, Words], looks: Any) -> None:
-    """A table that nobody selects in, drawn once for as long as it is the same: a Styler costs more than a refresh."""
-    st.dataframe(_styled(table, bold, words), **looks)
+    It is the same when its columns are, as bytes, and how it looks, as text: both are quicker told than by Streamlit.
+    """
+    table, how = _looks.of(_frame)
+    st.dataframe(table, **how)
 
 
 def _told_apart(frame: pd.DataFrame) -> pd.Series:
