@@ -159,3 +159,12 @@ def test_a_tag_whose_limit_is_taken_up_counts_as_unserved(queue: Queue, clock: A
 
 def test_every_reason_has_a_status() -> None:
     assert set(STATUSES) == {None, *WhyNot}
+
+
+def test_a_tag_that_was_served_long_ago_is_unserved_only_while_it_has_waited(queue: Queue, clock: Any) -> None:
+    queue.push(0, tag="seldom")
+    queue.ack(lease(queue))
+    clock.advance(1_000)
+    queue.push(0, tag="seldom")
+    clock.advance(7)
+    assert Scrape(QueueCollector(queue))("longest_unserved_seconds") == 7

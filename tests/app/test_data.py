@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from driving import visit, words
+from streamlit.testing.v1 import AppTest
 
 from app import chart, data, listings
 from queue_core import Queue, State, StoreGone, open_queue
@@ -87,3 +89,27 @@ def test_a_read_only_installation_still_has_charts(queue: Queue, monkeypatch: py
         assert len(app.get("plotly_chart")) == 4
     finally:
         chart._library.cache_clear()
+
+
+def test_a_table_says_its_numbers_in_the_words_of_this_run(queue: Queue) -> None:
+    def page() -> None:
+        import pandas as pd
+        import streamlit as st
+
+        from app import parts
+
+        words = parts.ago if st.toggle("past", key="past") else parts.left
+        parts.grid(pd.DataFrame({"span": [90.0]}), {"span": "Span"}, key="spans", spans={"span": words})
+
+    app = AppTest.from_function(page).run()
+    assert shown(app) == "1 min 30 s"
+    app.toggle(key="past").set_value(True).run()
+    assert shown(app) == "1 min 30 s ago"
+    assert not app.exception
+
+
+def shown(app: AppTest) -> str:
+    """What stands in the one cell of its one table."""
+    cells = pa.ipc.open_stream(app.dataframe[0].proto.arrow_data.styler.display_values).read_all().to_pydict()
+    (said,) = cells["span"]
+    return str(said)
