@@ -30,7 +30,7 @@ _component = st.components.v2.component("queue_core_chart", js=SCRIPT, isolate_s
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A figure as it goes to the browser: much smaller than the object, and not made anew for each viewer."""
+    """A figure as it goes to the browser, made once for all who see it."""
 
     json: str
     height: int  # pixels

@@ -308,7 +308,7 @@ def grid(
         return
     first = {"selection": {"rows": list(selected), "columns": [], "cells": []}}
     table, how = looks.of(frame)
-    st.dataframe(table, **how, on_select="rerun", selection_mode=mode, selection_default=first)  # type: ignore[call-overload]
+    st.dataframe(table, **how, on_select="rerun", selection_mode=mode, selection_default=first)
 
 
 @dataclass(frozen=True, slots=True)

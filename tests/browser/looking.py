@@ -106,8 +106,10 @@ def tab(browser: BrowserContext, width: int = 1280, theme: Theme = "light") -> I
     page.emulate_media(color_scheme=theme)
     page.set_default_timeout(PATIENCE)
     errors = listening(page)
-    yield page
-    page.close()
+    try:
+        yield page
+    finally:
+        page.close()
     assert errors == []
 
 
